@@ -1,0 +1,70 @@
+"""Every exception that Genepool raises on purpose.
+
+    GenepoolError
+      StepAbandoned               the worker drops this step and goes on
+        ConcurrencyError          somebody else changed the individual first
+        PopulationTooSmallError   there are not two individuals to compare
+        MutationError             this mutation cannot act on this DNA
+      InvalidDNAError             which vertex or edge, which rule
+      SettingsError               the name, the value, what is allowed
+      DataError                   which file, what is wrong with it
+      TrainingError               a network that could not be trained: a result, not a crash
+        ModelTooLargeError        over a limit before anything was allocated, or out of memory
+        DivergedError             the loss stopped being a finite number
+      PopulationFormatError       a directory that is not ours, or from another version
+      MissingDependencyError      an optional package is not installed (also an ImportError)
+
+Each message is one sentence that says what, where and what to do; the command line prints it and exits with 2.
+"""
+
+
+class GenepoolError(Exception):
+    """The root: catching it catches everything that Genepool raises on purpose."""
+
+
+class StepAbandoned(GenepoolError):  # noqa: N818 - not an error, a step that ended early
+    """The worker's current step cannot go on; the worker itself can."""
+
+
+class ConcurrencyError(StepAbandoned):
+    """Somebody else changed the individual first."""
+
+
+class PopulationTooSmallError(StepAbandoned):
+    """There are not two individuals to compare."""
+
+
+class MutationError(StepAbandoned):
+    """This mutation cannot act on this DNA; another one should be drawn."""
+
+
+class InvalidDNAError(GenepoolError):
+    """A DNA breaks a rule of the encoding; the message names the vertex or edge and the rule."""
+
+
+class SettingsError(GenepoolError):
+    """A setting has an unknown name or a value that is not allowed."""
+
+
+class DataError(GenepoolError):
+    """A file of images, labels or weights cannot be used; the message names it and says why."""
+
+
+class TrainingError(GenepoolError):
+    """A network could not be trained; its individual gets fitness 0 and this reason."""
+
+
+class ModelTooLargeError(TrainingError):
+    """The network is over a size limit, or the machine ran out of memory."""
+
+
+class DivergedError(TrainingError):
+    """The loss is not a finite number any more."""
+
+
+class PopulationFormatError(GenepoolError):
+    """A directory is not an experiment of ours, or was written by another version."""
+
+
+class MissingDependencyError(GenepoolError, ImportError):
+    """An optional dependency is missing; the message names the extra to install."""
