@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
@@ -41,6 +42,7 @@ class Registry(Generic[T]):
 
         return put
 
+    @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.group):
@@ -54,23 +56,23 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Every name, our own first, each in order of registration."""
-        return [*self._objects, *sorted(self._entry_points())]
+        return [*self._objects, *sorted(self._entry_points)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._objects or name in self._entry_points()
+        return name in self._objects or name in self._entry_points
 
     def get(self, name: str) -> T:
         """The object of that name; an unknown one is refused with the nearest known name."""
         if name in self._objects:
             return self._objects[name]
-        point = self._entry_points().get(name)
+        point = self._entry_points.get(name)
         if point is None:
             raise SettingsError(f"There is no {self.noun} '{name}'; {nearest(name, self.names())}")
         try:
             thing: T = point.load()
-        except Exception as error:  # noqa: BLE001 - a stranger's package may raise anything
+        except Exception as error:
             raise SettingsError(f"The {self.noun} '{name}' from '{point.value}' cannot be loaded: {error}.") from error
         return thing

@@ -1,0 +1,29 @@
+"""DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its cost. No torch in here."""
+
+from genepool.dna.codec import decode, encode, read, write
+from genepool.dna.cost import Cost, cost, individual_flops
+from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex
+from genepool.dna.graph import DNA
+from genepool.dna.initial import initial
+from genepool.dna.shapes import Shape, Shapes, shapes
+
+__all__ = [
+    "DNA",
+    "Vertex",
+    "Edge",
+    "Conv",
+    "Identity",
+    "BACKBONE_PRECEDENCE",
+    "SKIP_PRECEDENCE",
+    "initial",
+    "Shape",
+    "Shapes",
+    "shapes",
+    "Cost",
+    "cost",
+    "individual_flops",
+    "encode",
+    "decode",
+    "read",
+    "write",
+]

@@ -1,0 +1,72 @@
+"""DNA to JSON and back. The JSON is versioned, canonical (one DNA, one text) and readable by eye."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from genepool.dna.elements import Conv, Identity, Vertex
+from genepool.dna.graph import DNA
+from genepool.errors import InvalidDNAError
+
+VERSION = 1
+MAX_BYTES = 16 * 2**20
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    version: int
+    learning_rate: float
+    vertices: tuple[Vertex, ...]
+    edges: tuple[Conv | Identity, ...]
+
+
+def encode(dna: DNA) -> str:
+    """The DNA as JSON text."""
+    document = _Document(version=VERSION, learning_rate=dna.learning_rate, vertices=dna.vertices, edges=dna.edges)
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def decode(text: str | bytes) -> DNA:
+    """The DNA that the JSON text describes; anything wrong with it is an InvalidDNAError."""
+    if len(text) > MAX_BYTES:
+        raise InvalidDNAError(f"{len(text)} bytes are too many for a DNA (at most {MAX_BYTES}).")
+    try:
+        version = msgspec.json.decode(text, type=_Version).version
+        if version != VERSION:
+            raise InvalidDNAError(f"it is of version {version}, and this release of Genepool reads version {VERSION}.")
+        document = msgspec.json.decode(text, type=_Document)
+    except RecursionError:
+        raise InvalidDNAError("it is nested too deeply to be a DNA.") from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise InvalidDNAError(f"it is not a DNA in JSON: {error}.") from None
+    return DNA(learning_rate=document.learning_rate, vertices=document.vertices, edges=document.edges)
+
+
+def read(path: Path) -> DNA:
+    """The DNA in a file; the message of an error names the file."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidDNAError(f"The DNA file '{path}' cannot be read: {error.strerror or error}.") from None
+    try:
+        return decode(text)
+    except InvalidDNAError as error:
+        raise InvalidDNAError(f"The DNA file '{path}' is not valid: {error}") from None
+
+
+def write(dna: DNA, path: Path) -> None:
+    """Writes the DNA to a file, which appears whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(encode(dna) + "\n")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InvalidDNAError(f"The DNA cannot be written to '{path}': {error.strerror or error}.") from None

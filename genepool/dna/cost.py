@@ -1,0 +1,174 @@
+"""What a network costs, from its shapes alone: parameters, and floating-point operations forward and in training.
+
+Follows the paper's "Computation cost" and supplement S2: every operation kind that is listed there is counted, with its
+gradient; one multiplication or one addition is one operation, one element of an element-wise operation is one. Moving
+and reshaping data (resizing, cutting, padding) and reading images are not counted, as in the paper.
+
+`n` is the number of values of an activation over the whole batch, `c` its channels, `p` a number of parameters:
+
+    operation                forward, training           forward, validation   gradient
+    convolution              2 n_out (c_in kh kw)        same                  as much for the filters, and again for
+                                                                               the input if that needs a gradient
+    sum at a vertex          n for each edge but one     same                  n for each use of a vertex but one
+    batch norm               3 n, two means of n, 11 c   2 n, 4 c              7 n, two sums of n
+    rectifier                n (2 n if leaky)            same                  n
+    global average pooling   a sum of n, one division    same                  n
+    fully connected layer    2 n_in classes, n_out       same                  as a convolution, and a sum of n_out
+    softmax, cross-entropy   3 n, two sums of n          an argmax of n        2 n
+    weight decay, momentum   -                           -                     2 p (decayed), 4 p
+
+An input needs a gradient only where parameters lie before it, which is also what torch computes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from genepool.dna.elements import Conv, Vertex
+from genepool.dna.graph import DNA
+from genepool.dna.shapes import Shape, shapes
+
+
+class Flops(msgspec.Struct, frozen=True):
+    """Floating-point operations by kind."""
+
+    convolution: int = 0
+    matrix: int = 0
+    elementwise: int = 0
+    reduction: int = 0
+
+    def __add__(self, other: Flops) -> Flops:
+        return Flops(
+            self.convolution + other.convolution,
+            self.matrix + other.matrix,
+            self.elementwise + other.elementwise,
+            self.reduction + other.reduction,
+        )
+
+    @property
+    def total(self) -> int:
+        return self.convolution + self.matrix + self.elementwise + self.reduction
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of one vertex, one edge or the classifier, for one batch."""
+
+    parameters: int = 0
+    decayed: int = 0
+    """Those of the parameters that weight decay acts on: filters and the classifier's matrix."""
+    forward: Flops = Flops()
+    """In validation."""
+    training: Flops = Flops()
+    """Forward, backward and update."""
+    kept: int = 0
+    """Values that the forward pass keeps for the backward pass."""
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of a network, for one batch."""
+
+    batch: int
+    items: dict[str, Item]
+    """By the ID of a vertex or edge, and `classifier`."""
+
+    @property
+    def parameters(self) -> int:
+        return sum(item.parameters for item in self.items.values())
+
+    @property
+    def memory(self) -> int:
+        """Bytes that training needs, roughly: weights, gradients, momentum, and activations with their gradients."""
+        kept = [item.kept for item in self.items.values()]
+        return 4 * (3 * self.parameters + sum(kept) + 2 * max(kept))
+
+    @property
+    def forward(self) -> Flops:
+        return sum((item.forward for item in self.items.values()), Flops())
+
+    @property
+    def training(self) -> Flops:
+        return sum((item.training for item in self.items.values()), Flops())
+
+
+CLASSIFIER = "classifier: pooling, fully connected layer, loss"
+
+
+def cost(dna: DNA, image: Shape, classes: int, batch: int = 50) -> Cost:
+    """The cost of one batch through the network: F_v is its `forward.total`, F_t its `training.total`."""
+    sizes = shapes(dna, image)
+    needs_gradient = gradients_needed(dna)
+    uses = {vertex: sum(edge.from_vertex == vertex for edge in dna.edges) for vertex in dna.order}
+    items: dict[str, Item] = {}
+    for edge in dna.edges:
+        if isinstance(edge, Conv):
+            source = sizes.vertices[edge.from_vertex]
+            items[edge.id] = _conv(edge, source, sizes.edges[edge.id], batch, needs_gradient[edge.from_vertex])
+        else:
+            items[edge.id] = Item()
+    for vertex in dna.vertices:
+        summands, shape = len(dna.edges_in[vertex.id]), sizes.vertices[vertex.id]
+        returns = uses[vertex.id] if needs_gradient[vertex.id] else 0
+        items[vertex.id] = _vertex(vertex, shape, batch, summands, returns)
+    items[CLASSIFIER] = _classifier(sizes.vertices[dna.output], classes, batch, needs_gradient[dna.output])
+    return Cost(batch=batch, items=items)
+
+
+def individual_flops(cost: Cost, training_batches: int, validation_images: int) -> int:
+    """F_t N_t + F_v N_v, the paper's cost of an individual; a last, smaller validation batch counts as what it is."""
+    return cost.training.total * training_batches + cost.forward.total * validation_images // cost.batch
+
+
+def gradients_needed(dna: DNA) -> dict[str, bool]:
+    """Whether any parameter lies at or before each vertex, so that the loss has a gradient there that is wanted."""
+    needed: dict[str, bool] = {dna.input: dna.vertex[dna.input].type == "bn_relu"}
+    for vertex in dna.order[1:]:
+        needed[vertex] = dna.vertex[vertex].type == "bn_relu" or any(
+            isinstance(edge, Conv) or needed[edge.from_vertex] for edge in dna.edges_in[vertex]
+        )
+    return needed
+
+
+def _conv(edge: Conv, source: Shape, result: Shape, batch: int, input_gradient: bool) -> Item:
+    filters = source.channels * edge.filter_width * edge.filter_height * result.channels
+    once = 2 * batch * result.height * result.width * filters
+    forward = Flops(convolution=once)
+    backward = Flops(convolution=once * (2 if input_gradient else 1))
+    return Item(
+        parameters=filters, decayed=filters, forward=forward, training=forward + backward + _update(filters, filters)
+    )
+
+
+def _vertex(vertex: Vertex, shape: Shape, batch: int, summands: int, returns: int) -> Item:
+    n, c = batch * shape.values, shape.channels
+    sums = Flops(elementwise=n * max(0, summands - 1))
+    gradient_sums = Flops(elementwise=n * max(0, returns - 1))
+    if vertex.type == "linear":
+        return Item(forward=sums, training=sums + gradient_sums, kept=n)
+    rectifier = n if vertex.leakiness == 0 else 2 * n
+    forward = sums + Flops(elementwise=2 * n + 4 * c + rectifier)
+    training = sums + Flops(elementwise=3 * n + 11 * c + rectifier, reduction=2 * n)
+    backward = gradient_sums + Flops(elementwise=7 * n + n, reduction=2 * n)
+    update = _update(2 * c, 0)
+    return Item(parameters=2 * c, forward=forward, training=training + backward + update, kept=2 * n)
+
+
+def _classifier(shape: Shape, classes: int, batch: int, input_gradient: bool) -> Item:
+    n, pooled, scores = batch * shape.values, batch * shape.channels, batch * classes
+    weights = shape.channels * classes
+    once = 2 * batch * weights
+    common = Flops(matrix=once, elementwise=pooled + scores, reduction=n)
+    forward = common + Flops(elementwise=batch, reduction=scores + batch)
+    loss = Flops(elementwise=3 * scores + batch, reduction=2 * scores + batch)
+    backward = Flops(
+        matrix=once * (2 if input_gradient else 1),
+        elementwise=2 * scores + (n if input_gradient else 0),
+        reduction=scores,
+    )
+    update = _update(weights + classes, weights)
+    return Item(
+        parameters=weights + classes, decayed=weights, forward=forward, training=common + loss + backward + update
+    )
+
+
+def _update(parameters: int, decayed: int) -> Flops:
+    return Flops(elementwise=4 * parameters + 2 * decayed)

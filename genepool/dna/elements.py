@@ -1,0 +1,83 @@
+"""What a DNA is made of: vertices, which are activations, and edges, which connect them. All are frozen values.
+
+Follows the `Vertex` and `Edge` classes of the paper's supplement S1.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+BACKBONE_PRECEDENCE = 1
+SKIP_PRECEDENCE = 0
+
+
+class Vertex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A rank-3 activation; its size and depth follow from the edges that come in."""
+
+    id: str
+    type: Literal["linear", "bn_relu"]
+    leakiness: float = 0.0
+    """Slope of the rectifier below zero (bn_relu only)."""
+    inputs_mutable: bool = True
+    """Whether mutations may change the edges that come in."""
+    outputs_mutable: bool = True
+    """Whether mutations may change the edges that go out."""
+    properties_mutable: bool = True
+    """Whether mutations may change or remove the vertex itself."""
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """A connection; where several meet, the one of highest precedence decides the vertex's depth and scale."""
+
+    id: str
+    from_vertex: str
+    to_vertex: str
+    depth_precedence: int = BACKBONE_PRECEDENCE
+    scale_precedence: int = BACKBONE_PRECEDENCE
+
+    @property
+    def arc(self) -> tuple[str, str]:
+        """The two ends."""
+        return self.from_vertex, self.to_vertex
+
+
+class Identity(Edge, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="identity"):
+    """Passes its input on."""
+
+
+class Conv(Edge, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="conv"):
+    """A convolution without bias, padded to keep the size.
+
+    The numbers are floats and are rounded only when shapes are computed, so that small mutations add up.
+    """
+
+    depth_factor: float = 1.0
+    """Output channels over input channels."""
+    filter_half_width: float = 1.0
+    """The filter is 2 * half + 1 wide."""
+    filter_half_height: float = 1.0
+    stride_scale: float = 0.0
+    """The stride is 2 ** scale."""
+
+    @property
+    def filter_width(self) -> int:
+        return 2 * round_half_up(self.filter_half_width) + 1
+
+    @property
+    def filter_height(self) -> int:
+        return 2 * round_half_up(self.filter_half_height) + 1
+
+    @property
+    def stride(self) -> int:
+        return 1 << round_half_up(self.stride_scale)
+
+    def depth_out(self, depth_in: int) -> int:
+        """Output channels for so many input channels; never none."""
+        return max(1, round_half_up(depth_in * self.depth_factor))
+
+
+def round_half_up(value: float) -> int:
+    """The nearest whole number; Python's own `round` would send both 0.5 and 1.5 to even ones."""
+    return int(value + 0.5)

@@ -1,0 +1,156 @@
+"""The encoding of an individual: a graph of vertices (activations) and edges (connections), and a learning rate.
+
+Follows the paper's "Encoding and Mutations" and supplement S1. Everything here is a frozen value; an edit returns a new
+DNA, and no DNA exists that breaks a rule of `rules.py`.
+
+The input is the one vertex without incoming edges, the output the one without outgoing edges. The *backbone* is the
+path from input to output along the edges of highest precedence; an edge off the backbone that joins two of its vertices
+is a *skip*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import msgspec
+from msgspec.structs import force_setattr, replace
+
+from genepool.dna.elements import Conv, Edge, Identity, Vertex
+from genepool.dna.rules import check
+from genepool.dna.topology import topological_order
+
+
+class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """All of an individual but its trained weights. Vertices and edges stand in one canonical order."""
+
+    learning_rate: float
+    vertices: tuple[Vertex, ...]
+    edges: tuple[Conv | Identity, ...]
+
+    def __post_init__(self) -> None:
+        check(self)
+        place = {vertex: i for i, vertex in enumerate(self.order)}
+        force_setattr(self, "vertices", tuple(sorted(self.vertices, key=lambda v: place[v.id])))
+        force_setattr(
+            self,
+            "edges",
+            tuple(sorted(self.edges, key=lambda e: (place[e.to_vertex], -e.depth_precedence, place[e.from_vertex]))),
+        )
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def vertex(self) -> dict[str, Vertex]:
+        """Vertex by ID."""
+        return {vertex.id: vertex for vertex in self.vertices}
+
+    @cached_property
+    def edge(self) -> dict[str, Conv | Identity]:
+        """Edge by ID."""
+        return {edge.id: edge for edge in self.edges}
+
+    @cached_property
+    def edges_in(self) -> dict[str, tuple[Conv | Identity, ...]]:
+        """The edges that come into each vertex."""
+        found: dict[str, list[Conv | Identity]] = {vertex.id: [] for vertex in self.vertices}
+        for edge in self.edges:
+            found[edge.to_vertex].append(edge)
+        return {vertex: tuple(edges) for vertex, edges in found.items()}
+
+    @cached_property
+    def order(self) -> list[str]:
+        """The vertices' IDs, each after all that lead to it; the input first, the output last."""
+        return topological_order((vertex.id for vertex in self.vertices), self.arcs)
+
+    @property
+    def arcs(self) -> list[tuple[str, str]]:
+        """The pairs of vertices that are joined."""
+        return [edge.arc for edge in self.edges]
+
+    @property
+    def input(self) -> str:
+        return self.order[0]
+
+    @property
+    def output(self) -> str:
+        return self.order[-1]
+
+    def scale_primary(self, vertex: str) -> Conv | Identity:
+        """The incoming edge that decides the vertex's spatial size."""
+        return max(self.edges_in[vertex], key=lambda edge: edge.scale_precedence)
+
+    def depth_primary(self, vertex: str) -> Conv | Identity:
+        """The incoming edge that decides the vertex's number of channels."""
+        return max(self.edges_in[vertex], key=lambda edge: edge.depth_precedence)
+
+    @cached_property
+    def backbone(self) -> tuple[Conv | Identity, ...]:
+        """The edges of highest depth precedence, from the input to the output."""
+        path: list[Conv | Identity] = []
+        vertex = self.output
+        while vertex != self.input:
+            path.append(self.depth_primary(vertex))
+            vertex = path[-1].from_vertex
+        return tuple(reversed(path))
+
+    @cached_property
+    def backbone_vertices(self) -> tuple[str, ...]:
+        """The vertices along the backbone, from the input to the output."""
+        return (self.input, *(edge.to_vertex for edge in self.backbone))
+
+    @cached_property
+    def skips(self) -> tuple[Conv | Identity, ...]:
+        """The edges off the backbone that join two of its vertices."""
+        on, path = set(self.backbone_vertices), {edge.id for edge in self.backbone}
+        return tuple(e for e in self.edges if e.id not in path and e.from_vertex in on and e.to_vertex in on)
+
+    @cached_property
+    def convs(self) -> tuple[Conv, ...]:
+        """Every convolution."""
+        return tuple(edge for edge in self.edges if isinstance(edge, Conv))
+
+    def is_mutable(self, edge: Edge) -> bool:
+        """Whether mutations may change this edge: both its ends must allow it."""
+        return self.vertex[edge.from_vertex].outputs_mutable and self.vertex[edge.to_vertex].inputs_mutable
+
+    # -- editing: each returns a new, checked DNA ----------------------------------------------------------------------
+
+    def edited(
+        self,
+        *,
+        learning_rate: float | None = None,
+        put: Iterable[Vertex | Conv | Identity] = (),
+        drop: Iterable[str] = (),
+    ) -> DNA:
+        """A copy with some vertices and edges put in (or in place of those with the same ID) and some dropped."""
+        gone = set(drop)
+        vertices = {vertex.id: vertex for vertex in self.vertices if vertex.id not in gone}
+        edges = {edge.id: edge for edge in self.edges if edge.id not in gone}
+        for item in put:
+            if isinstance(item, Vertex):
+                vertices[item.id] = item
+            else:
+                edges[item.id] = item
+        return replace(
+            self,
+            learning_rate=self.learning_rate if learning_rate is None else learning_rate,
+            vertices=tuple(vertices.values()),
+            edges=tuple(edges.values()),
+        )
+
+    def renamed(self, names: dict[str, str]) -> DNA:
+        """A copy in which vertices and edges carry other IDs."""
+        return replace(
+            self,
+            vertices=tuple(replace(vertex, id=names.get(vertex.id, vertex.id)) for vertex in self.vertices),
+            edges=tuple(
+                replace(
+                    edge,
+                    id=names.get(edge.id, edge.id),
+                    from_vertex=names.get(edge.from_vertex, edge.from_vertex),
+                    to_vertex=names.get(edge.to_vertex, edge.to_vertex),
+                )
+                for edge in self.edges
+            ),
+        )

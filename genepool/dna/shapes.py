@@ -1,0 +1,59 @@
+"""The size and depth of every vertex for images of any size: the paper's scale and depth resolution, on numbers only.
+
+A vertex takes its size from the incoming edge of highest scale precedence and its depth from the one of highest depth
+precedence. What other edges bring is resized to that (zeroth-order interpolation) and cut or zero-padded in channels.
+A stride s turns n pixels into ceil(n / s); sizes need not be powers of two.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from genepool.dna.elements import Conv, Edge
+from genepool.dna.graph import DNA
+from genepool.errors import ModelTooLargeError
+
+MAX_CHANNELS = 1_000_000
+
+
+class Shape(NamedTuple):
+    """Of an image or an activation."""
+
+    height: int
+    width: int
+    channels: int
+
+    @property
+    def values(self) -> int:
+        """How many numbers it holds."""
+        return self.height * self.width * self.channels
+
+
+class Shapes(NamedTuple):
+    """Of all activations of a network."""
+
+    vertices: dict[str, Shape]
+    """Of each vertex, by ID."""
+    edges: dict[str, Shape]
+    """Of what each edge brings, by ID, before it is made to fit its vertex."""
+
+
+def shapes(dna: DNA, image: Shape) -> Shapes:
+    """The shapes of a network for images of that shape."""
+    vertices: dict[str, Shape] = {dna.input: image}
+    edges: dict[str, Shape] = {}
+    for vertex in dna.order[1:]:
+        for edge in dna.edges_in[vertex]:
+            edges[edge.id] = _edge_shape(edge, vertices[edge.from_vertex])
+        scale, depth = edges[dna.scale_primary(vertex).id], edges[dna.depth_primary(vertex).id]
+        vertices[vertex] = Shape(scale.height, scale.width, depth.channels)
+    return Shapes(vertices, edges)
+
+
+def _edge_shape(edge: Edge, source: Shape) -> Shape:
+    if not isinstance(edge, Conv):
+        return source
+    channels = edge.depth_out(source.channels)
+    if channels > MAX_CHANNELS:
+        raise ModelTooLargeError(f"edge '{edge.id}' has {channels} channels, more than {MAX_CHANNELS}.")
+    return Shape(-(-source.height // edge.stride), -(-source.width // edge.stride), channels)

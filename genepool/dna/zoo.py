@@ -1,0 +1,143 @@
+"""Hand-designed networks of the paper's first table, and the initial one, as DNA.
+
+They show what the search space holds, and serve as yardsticks and as known answers in tests. Widths are depth factors,
+so a network whose first layer has 16 channels depends on the number of channels of the images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from genepool.dna.elements import SKIP_PRECEDENCE, Conv, Identity, Vertex
+from genepool.dna.graph import DNA
+from genepool.dna.initial import INPUT, OUTPUT, initial
+from genepool.errors import SettingsError
+from genepool.registry import nearest
+
+
+class _Column:
+    """Builds a DNA from the input on, one layer at a time, with numbered readable IDs."""
+
+    def __init__(self, image_channels: int) -> None:
+        self.vertices: list[Vertex] = [INPUT]
+        self.edges: list[Conv | Identity] = []
+        self.top = INPUT.id
+        self.channels = image_channels
+
+    def conv(self, channels: int, size: int = 3, stride_scale: int = 0, *, active: bool = True) -> str:
+        """A convolution into a new vertex; returns the vertex's ID."""
+        vertex = Vertex(id=f"v{len(self.vertices)}", type="bn_relu" if active else "linear")
+        half = (size - 1) / 2
+        self.edges.append(
+            Conv(
+                id=f"conv{len(self.vertices)}",
+                from_vertex=self.top,
+                to_vertex=vertex.id,
+                depth_factor=channels / self.channels,
+                filter_half_width=half,
+                filter_half_height=half,
+                stride_scale=float(stride_scale),
+            )
+        )
+        return self._add(vertex, channels)
+
+    def activation(self) -> str:
+        """Batch normalisation and rectifier behind a one-to-one connection; returns the new vertex's ID."""
+        vertex = Vertex(id=f"v{len(self.vertices)}", type="bn_relu")
+        self.edges.append(Identity(id=f"one{len(self.vertices)}", from_vertex=self.top, to_vertex=vertex.id))
+        return self._add(vertex, self.channels)
+
+    def skip(self, start: str) -> None:
+        """Joins an earlier vertex to the newest, one-to-one."""
+        skip = Identity(id=f"skip-{start}-{self.top}", from_vertex=start, to_vertex=self.top)
+        self.edges.append(replace(skip, depth_precedence=SKIP_PRECEDENCE, scale_precedence=SKIP_PRECEDENCE))
+
+    def projection(self, start: str, depth_factor: float, stride_scale: int) -> None:
+        """Joins an earlier vertex to the newest by a 1x1 convolution."""
+        self.edges.append(
+            Conv(
+                id=f"skip-{start}-{self.top}",
+                from_vertex=start,
+                to_vertex=self.top,
+                depth_precedence=SKIP_PRECEDENCE,
+                scale_precedence=SKIP_PRECEDENCE,
+                depth_factor=depth_factor,
+                filter_half_width=0.0,
+                filter_half_height=0.0,
+                stride_scale=float(stride_scale),
+            )
+        )
+
+    def _add(self, vertex: Vertex, channels: int) -> str:
+        self.vertices.append(vertex)
+        self.top, self.channels = vertex.id, channels
+        return vertex.id
+
+    def dna(self, learning_rate: float = 0.1) -> DNA:
+        """Closes the column with the output."""
+        trunk = Identity(id="trunk", from_vertex=self.top, to_vertex=OUTPUT.id)
+        return DNA(learning_rate=learning_rate, vertices=(*self.vertices, OUTPUT), edges=(*self.edges, trunk))
+
+
+def resnet(depth: int, image_channels: int = 3) -> DNA:
+    """A residual network for small images (He et al., 2016); depth is 6 n + 2.
+
+    Pre-activation form; where the width changes, shortcuts are padded with zeros.
+    """
+    return _residual((depth - 2) // 6, (16, 32, 64), image_channels, projections=False)
+
+
+def wide_resnet(depth: int = 28, width: int = 10, image_channels: int = 3) -> DNA:
+    """A wide residual network (Zagoruyko and Komodakis, 2016), with projecting shortcuts; depth is 6 n + 4."""
+    return _residual((depth - 4) // 6, (16 * width, 32 * width, 64 * width), image_channels, projections=True)
+
+
+def _residual(blocks: int, widths: tuple[int, ...], image_channels: int, *, projections: bool) -> DNA:
+    column = _Column(image_channels)
+    column.conv(16, active=False)
+    for stage, channels in enumerate(widths):
+        for block in range(blocks):
+            start, before = column.top, column.channels
+            activated = column.activation()
+            stride_scale = int(stage > 0 and block == 0)
+            column.conv(channels, stride_scale=stride_scale)
+            column.conv(channels, active=False)
+            if projections and channels != before:
+                column.projection(activated, channels / before, stride_scale)
+            else:
+                column.skip(start)
+    column.activation()
+    return column.dna()
+
+
+def all_cnn_c(image_channels: int = 3) -> DNA:
+    """All-CNN-C (Springenberg et al., 2014) with batch normalisation, which our rectifiers always carry.
+
+    Its last convolution gives ten class scores; here the classifier is a fully connected layer on 192 pooled channels.
+    """
+    column = _Column(image_channels)
+    for channels in (96, 192):
+        column.conv(channels)
+        column.conv(channels)
+        column.conv(channels, stride_scale=1)
+    column.conv(192)
+    column.conv(192, size=1)
+    return column.dna()
+
+
+ZOO: dict[str, Callable[[int], DNA]] = {
+    "initial": lambda image_channels: initial(),
+    "resnet-20": lambda image_channels: resnet(20, image_channels),
+    "resnet-110": lambda image_channels: resnet(110, image_channels),
+    "all-cnn-c": all_cnn_c,
+    "wrn-28-10": lambda image_channels: wide_resnet(28, 10, image_channels),
+}
+
+
+def zoo(name: str, image_channels: int = 3) -> DNA:
+    """The network of that name."""
+    if name not in ZOO:
+        raise SettingsError(f"There is no network '{name}' in the zoo; {nearest(name, list(ZOO))}")
+    return ZOO[name](image_channels)

@@ -1,0 +1,28 @@
+"""What all tests share: fuzzing that repeats itself in CI, the whole data sets where they are, one thread for torch."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in each run, so that a change is judged by what it changed; `make fuzz` looks for new ones.
+settings.register_profile(
+    "repeatable", derandomize="GENEPOOL_FUZZ_EXAMPLES" not in os.environ, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def whole_data() -> Path:
+    """The folder with the whole official data sets."""
+    folder = os.environ.get("GENEPOOL_DATA")
+    if not folder:
+        pytest.skip("GENEPOOL_DATA is not set: the same check runs on the shipped data set instead")
+    return Path(folder).resolve()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_of_its_own(tmp_path_factory) -> None:
+    """Tests neither use nor fill the user's cache."""
+    os.environ["GENEPOOL_CACHE"] = str(tmp_path_factory.getbasetemp().parent / "genepool-cache")
