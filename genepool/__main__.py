@@ -1,0 +1,5 @@
+"""`python -m genepool` is `genepool`."""
+
+from genepool.cli import main
+
+main()

@@ -1,0 +1,164 @@
+"""`genepool dna`: show, mutate and write DNA."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import click
+
+from genepool.cli.text import amount, table
+from genepool.dna import DNA, Conv, Shape, codec
+from genepool.dna.cost import CLASSIFIER, Cost
+from genepool.dna.cost import cost as cost_of
+from genepool.dna.shapes import Shapes, shapes
+from genepool.errors import SettingsError
+
+
+@click.group()
+def dna() -> None:
+    """Show, mutate and write networks' DNA."""
+
+
+@dna.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--image", default="32x32x3", show_default=True, help="Height x width x channels of the images.")
+@click.option("--classes", default=10, show_default=True, type=click.IntRange(2))
+@click.option("--batch", default=50, show_default=True, type=click.IntRange(1), help="Images a step.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> None:
+    """Sizes, parameters and cost of the network in FILE ('-': standard input)."""
+    individual = _read(file)
+    shape = _image(image)
+    facts = _facts(individual, shape, classes, batch)
+    click.echo(_json(facts) if as_json else _page(facts))
+
+
+@dna.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--mutation", help="Which one; by default one of the paper's eleven at random.")
+@click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="How many, one after another.")
+@click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with the mutations' names beside the DNA.")
+def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | None, as_json: bool) -> None:
+    """Mutates the DNA in FILE ('-': standard input) and prints it."""
+    import msgspec
+
+    from genepool.mutations import mutate as mutate_once
+
+    child, rng, names = _read(file), Random(seed), []
+    for _ in range(times):
+        name, child = mutate_once(child, rng, {mutation: 1.0} if mutation else None)
+        names.append(name)
+    click.echo(f"mutations: {', '.join(names)}", err=True)
+    if out is not None:
+        codec.write(child, out)
+    if as_json:
+        click.echo(_json({"mutations": names, "seed": seed, "dna": msgspec.Raw(codec.encode(child).encode())}))
+    elif out is None:
+        click.echo(codec.encode(child))
+
+
+@dna.command()
+@click.argument("name")
+@click.option("--channels", default=3, show_default=True, type=click.IntRange(1), help="Channels of the images.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
+def zoo(name: str, channels: int, out: Path | None) -> None:
+    """Prints a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
+    from genepool.dna.zoo import zoo as network
+
+    individual = network(name, channels)
+    if out is None:
+        click.echo(codec.encode(individual))
+    else:
+        codec.write(individual, out)
+
+
+def _read(file: Path) -> DNA:
+    return codec.decode(sys.stdin.buffer.read(codec.MAX_BYTES + 1)) if str(file) == "-" else codec.read(file)
+
+
+def _image(text: str) -> Shape:
+    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})x(\d{1,5})", text, re.ASCII)
+    if not match or 0 in (numbers := tuple(int(number) for number in match.groups())):
+        raise SettingsError(f"'{text}' is not an image's shape; write height x width x channels, like 32x32x3.")
+    return Shape(*numbers)
+
+
+def _facts(individual: DNA, image: Shape, classes: int, batch: int) -> dict[str, Any]:
+    sizes, price = shapes(individual, image), cost_of(individual, image, classes, batch)
+    return {
+        "image": list(image),
+        "classes": classes,
+        "batch": batch,
+        "learning_rate": individual.learning_rate,
+        "parameters": price.parameters,
+        "flops_forward": price.forward.total,
+        "flops_training": price.training.total,
+        "memory": price.memory,
+        "vertices": [_vertex_row(individual, vertex, sizes, price) for vertex in individual.order],
+    }
+
+
+def _vertex_row(individual: DNA, vertex: str, sizes: Shapes, price: Cost) -> dict[str, Any]:
+    items = [price.items[vertex], *(price.items[edge.id] for edge in individual.edges_in[vertex])]
+    if vertex == individual.output:
+        items.append(price.items[CLASSIFIER])
+    height, width, channels = sizes.vertices[vertex]
+    return {
+        "id": vertex,
+        "type": individual.vertex[vertex].type,
+        "edges": [
+            {"id": edge.id, "from": edge.from_vertex, "kind": _kind(edge)} for edge in individual.edges_in[vertex]
+        ],
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "parameters": sum(item.parameters for item in items),
+        "flops_forward": sum(item.forward.total for item in items),
+        "flops_training": sum(item.training.total for item in items),
+    }
+
+
+def _kind(edge: object) -> str:
+    if not isinstance(edge, Conv):
+        return "identity"
+    stride = f" /{edge.stride}" if edge.stride > 1 else ""
+    return f"conv {edge.filter_width}x{edge.filter_height}{stride}"
+
+
+def _page(facts: dict[str, Any]) -> str:
+    rows = []
+    for row in facts["vertices"]:
+        first, *others = row["edges"] or [None]
+        size = f"{row['height']}x{row['width']}"
+        rows.append(
+            [row["id"], row["type"], *_edge_cells(first), size, str(row["channels"])]
+            + [amount(row[key]) for key in ("parameters", "flops_forward", "flops_training")]
+        )
+        rows.extend([["", "+", *_edge_cells(edge), "", "", "", "", ""] for edge in others])
+    header = ["vertex", "type", "edge", "from", "by", "size", "channels", "parameters", "FLOPs forward", "training"]
+    return "\n".join(
+        [
+            table(header, rows, left=5),
+            "",
+            f"{facts['parameters']:,} parameters ({amount(facts['parameters'])}), "
+            f"learning rate {facts['learning_rate']:.4g}",
+            f"{amount(facts['flops_forward'])}FLOP forward and {amount(facts['flops_training'])}FLOP in training "
+            f"for a batch of {facts['batch']}; about {amount(facts['memory'])}B of memory",
+        ]
+    )
+
+
+def _edge_cells(edge: dict[str, str] | None) -> list[str]:
+    return [edge["id"], edge["from"], edge["kind"]] if edge else ["", "", ""]
+
+
+def _json(facts: object) -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()

@@ -1,0 +1,32 @@
+"""How facts look in a terminal: numbers with units, and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def amount(value: float) -> str:
+    """A large number in three digits: 1,234,567 is 1.23 M."""
+    if value < 1000:
+        return f"{value:g} "
+    power = min(int(math.log10(value * 1.0005)) // 3, 6)  # 999,600 rounds up to 1 M
+    return f"{value / 1000**power:.3g} {'kMGTPE'[power - 1]}"
+
+
+def percent(share: float) -> str:
+    """0.876 is 87.6 %."""
+    return f"{100 * share:.1f} %"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Aligned columns; the first `left` are flush left, the others flush right."""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    lines = []
+    for row in (header, *rows):
+        cells = [
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

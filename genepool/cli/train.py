@@ -1,0 +1,102 @@
+"""`genepool train`: one network, from a DNA to its fitness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from genepool.cli.text import amount, percent
+from genepool.evaluation import Evaluation, Observer
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--data", default="fashion-mini", show_default=True, help="Data set, folder of images or .npz file.")
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where official files lie.")
+@click.option("--steps", type=click.IntRange(0), help="Training steps.  [default: the preset's]")
+@click.option("--parent", type=click.Path(path_type=Path, dir_okay=False), help="Weights to inherit where they fit.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the trained weights here.")
+@click.option("--seed", default=0, show_default=True, help="Of the weights and the batches.")
+@click.option("--preset", default="paper", show_default=True)
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be repeated.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def train(
+    file: Path,
+    data: str,
+    data_dir: Path | None,
+    steps: int | None,
+    parent: Path | None,
+    out: Path | None,
+    seed: int,
+    preset: str,
+    assignments: tuple[str, ...],
+    device: str,
+    threads: int,
+    as_json: bool,
+) -> None:
+    """Trains the network whose DNA is in FILE and prints its fitness and its cost."""
+    from genepool import settings as presets
+    from genepool.dna import codec
+
+    dna = codec.read(file)
+    chosen = [*assignments, *([f"steps={steps}"] if steps is not None else [])]
+    settings = presets.override(presets.preset(preset), chosen)
+
+    import msgspec
+
+    from genepool.nn.data import prepare
+    from genepool.nn.evaluator import evaluator_for
+    from genepool.nn.runtime import choose_device, prepare_process
+    from genepool.nn.sources import open_source
+
+    prepare_process(threads)
+    where = choose_device(device)
+    images = prepare(open_source(data, data_dir=data_dir))
+    evaluator = evaluator_for(images, settings, where)
+    with _progress(settings.steps) as observe:
+        evaluation = evaluator.evaluate(dna, seed=seed, parent=parent, save_to=out, observe=observe)
+    click.echo(msgspec.json.encode(evaluation).decode() if as_json else _page(evaluation, out))
+
+
+@contextmanager
+def _progress(steps: int) -> Iterator[Observer]:
+    """A bar on a terminal; elsewhere a line now and then. Both on standard error, so that results can be piped."""
+    import sys
+
+    if not sys.stderr.isatty():
+        every = max(1, steps // 10)
+
+        def line(step: int, loss: float) -> None:
+            if step % every < 50 or step == steps:
+                click.echo(f"step {step} of {steps}, loss {loss:.4f}", err=True)
+
+        yield line
+        return
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.4f}"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=steps, loss=float("nan"))
+        yield lambda step, loss: bar.update(task, completed=step, loss=loss)
+
+
+def _page(evaluation: Evaluation, out: Path | None) -> str:
+    lines = [
+        f"fitness      {percent(evaluation.fitness)} of the validation images",
+        f"parameters   {evaluation.parameters:,}",
+        f"cost         {amount(evaluation.flops)}FLOP for {evaluation.steps} steps and the validation, "
+        f"{evaluation.seconds:.1f} s",
+        f"weights      {len(evaluation.inherited)} tensors inherited, {len(evaluation.fresh)} fresh",
+    ]
+    if evaluation.reason is not None:
+        lines.append(f"not trained  {evaluation.reason}")
+    elif out is not None:
+        lines.append(f"saved        {out}")
+    return "\n".join(lines)

@@ -1,0 +1,66 @@
+"""The seam between evolution and torch: what is asked of an evaluator, and what it answers.
+
+Evolution hands a DNA over and gets a fitness back; it knows nothing of torch. Weights pass as files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from genepool.dna import DNA
+
+Observer = Callable[[int, float], None]
+"""Told the number of steps done and the loss, now and then."""
+
+
+def ignore(step: int, loss: float) -> None:
+    """The observer that does not look."""
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an individual in training. The keys of its JSON form are documented and stay."""
+
+    fitness: float
+    """Accuracy on the validation images, 0 to 1; 0 for a network that could not be trained."""
+    reason: str | None = None
+    """Why it could not be trained."""
+    parameters: int = 0
+    flops_forward: int = 0
+    """Of one validation batch: the paper's F_v."""
+    flops_training: int = 0
+    """Of one training step: the paper's F_t."""
+    flops: int = 0
+    """Spent on this individual: F_t N_t + F_v N_v."""
+    steps: int = 0
+    """Training steps taken."""
+    inherited: tuple[str, ...] = ()
+    """Names of the tensors taken over from the parent."""
+    fresh: tuple[str, ...] = ()
+    """Names of the tensors drawn anew."""
+    losses: tuple[tuple[int, float], ...] = ()
+    """The training loss at some steps."""
+    seconds: float = 0.0
+
+
+class Evaluator(Protocol):
+    """Trains and validates individuals."""
+
+    def evaluate(
+        self,
+        dna: DNA,
+        *,
+        seed: int,
+        parent: Path | None = None,
+        save_to: Path | None = None,
+        observe: Observer = ignore,
+    ) -> Evaluation:
+        """Trains the DNA from the parent's weights (a file) where they fit, saves its own, and tells its fitness.
+
+        A network that is too large, diverges or runs out of memory is an answer (fitness 0 and a reason), not an
+        exception.
+        """
+        ...

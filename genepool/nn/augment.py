@@ -1,0 +1,101 @@
+"""The endless stream of training batches: shuffled, cropped at random from the padded images, flipped at random.
+
+Follows He et al. (2016), as the paper does: four pixels of padding, a random crop, a horizontal flip. All of a batch is
+one gather from the memory-mapped pixels. A batch is a pure function of the data, the seed and the step's number, so a
+training can be resumed at any step from nothing but that number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genepool.nn.data import Dataset
+
+
+class Normaliser:
+    """Turns uint8 pixels (batch, height, width, channels) into a normalised, channels-last float tensor."""
+
+    def __init__(self, data: Dataset, device: torch.device) -> None:
+        mean, std = np.asarray(data.mean), np.asarray(data.std)
+        # Tiled to the whole image: broadcasting over an inner axis of three costs more than the arithmetic.
+        scale = np.tile(1 / (255 * std), data.height * data.width)
+        shift = np.tile(-mean / std, data.height * data.width)
+        self.device = device
+        self._scale = torch.tensor(scale, dtype=torch.float32, device=device)
+        self._shift = torch.tensor(shift, dtype=torch.float32, device=device)
+
+    def __call__(self, pixels: NDArray[np.uint8]) -> Tensor:
+        flat = torch.from_numpy(pixels.reshape(len(pixels), -1)).to(self.device).float()
+        return flat.mul_(self._scale).add_(self._shift).view(pixels.shape).permute(0, 3, 1, 2)
+
+
+class _Pass(NamedTuple):
+    """The random numbers of one pass through the training images."""
+
+    order: NDArray[np.int64]
+    top: NDArray[np.int64]
+    left: NDArray[np.int64]
+    flip: NDArray[np.bool_]
+
+    def part(self, start: int, stop: int) -> _Pass:
+        return _Pass(self.order[start:stop], self.top[start:stop], self.left[start:stop], self.flip[start:stop])
+
+    def and_then(self, other: _Pass) -> _Pass:
+        return _Pass(
+            np.concatenate((self.order, other.order)),
+            np.concatenate((self.top, other.top)),
+            np.concatenate((self.left, other.left)),
+            np.concatenate((self.flip, other.flip)),
+        )
+
+
+class Batches:
+    """The batches of one training."""
+
+    def __init__(self, data: Dataset, *, batch: int, seed: int, device: torch.device) -> None:
+        self._data, self._batch, self._seed = data, min(batch, len(data.train_labels)), seed
+        self._normalise = Normaliser(data, device)
+        self._windows = _windows(data)
+        self._labels = np.asarray(data.train_labels, dtype=np.int64)
+        self._passes: dict[int, _Pass] = {}
+
+    def __call__(self, step: int) -> tuple[Tensor, Tensor]:
+        """Images and labels of a step; steps are numbered from 0."""
+        first, images = step * self._batch, len(self._labels)
+        place, offset = divmod(first, images)
+        part = self._draw(place, offset, min(offset + self._batch, images))
+        if missing := self._batch - len(part.order):  # the batch reaches into the next pass
+            part = part.and_then(self._draw(place + 1, 0, missing))
+        data = self._data
+        pixels = self._windows[part.order, part.top, part.left].reshape(-1, data.height, data.width, data.channels)
+        if data.flip:
+            pixels[part.flip] = pixels[part.flip, :, ::-1]
+        labels = torch.from_numpy(self._labels[part.order]).to(self._normalise.device)
+        return self._normalise(pixels), labels
+
+    def _draw(self, place: int, start: int, stop: int) -> _Pass:
+        if place not in self._passes:
+            self._passes = {n: drawn for n, drawn in self._passes.items() if n == place - 1}
+            rng, images, positions = (
+                np.random.default_rng((self._seed, place)),
+                len(self._labels),
+                2 * self._data.pad + 1,
+            )
+            top, left = rng.integers(0, positions, (2, images))
+            self._passes[place] = _Pass(rng.permutation(images), top, left, rng.random(images) < 0.5)
+        return self._passes[place].part(start, stop)
+
+
+def _windows(data: Dataset) -> NDArray[np.uint8]:
+    """All crops of all images as one view: (image, top, left, row, bytes of the row); nothing is copied."""
+    pixels = data.train_pixels
+    image, row, column, _ = pixels.strides
+    positions = 2 * data.pad + 1
+    shape = (len(pixels), positions, positions, data.height, data.width * data.channels)
+    return as_strided(pixels, shape, (image, row, column, row, 1), writeable=False)

@@ -1,0 +1,142 @@
+"""From a DNA to its fitness, with torch: guard the size, unfold, inherit, train, validate, count what it cost."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import msgspec
+import torch
+
+from genepool.dna import DNA, Cost, cost, individual_flops
+from genepool.errors import ModelTooLargeError, TrainingError
+from genepool.evaluation import Evaluation, Observer, ignore
+from genepool.nn.accuracy import accuracy
+from genepool.nn.augment import Normaliser
+from genepool.nn.data import Dataset
+from genepool.nn.inheritance import Inheritance, inherit_weights
+from genepool.nn.model import Model
+from genepool.nn.training import Recipe, Training
+from genepool.nn.weights import load_weights, save_weights, weights_of
+from genepool.settings import Settings
+
+CURVE_POINTS = 100
+"""At most so many losses go into the record of an individual."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest network that is trained; the search space itself has no limit."""
+
+    parameters: int = 100_000_000
+    memory: int = 4 * 2**30
+    """Bytes that a training may need, as estimated from the DNA."""
+
+
+class TorchEvaluator:
+    """An Evaluator (see genepool.evaluation) for one data set, one recipe and one device."""
+
+    def __init__(self, data: Dataset, recipe: Recipe, limits: Limits, device: torch.device) -> None:
+        self.data, self.recipe, self.limits, self.device = data, recipe, limits, device
+        self._image, self._classes = data.image, len(data.classes)
+        self.normalise = Normaliser(data, device)
+
+    def evaluate(
+        self,
+        dna: DNA,
+        *,
+        seed: int,
+        parent: Path | None = None,
+        save_to: Path | None = None,
+        observe: Observer = ignore,
+    ) -> Evaluation:
+        """See genepool.evaluation.Evaluator."""
+        ledger = _Ledger(observe)
+        weights = load_weights(parent) if parent is not None else {}
+        try:
+            ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
+            _guard(ledger.cost, self.limits)
+            model = self.unfold(dna, seed)
+            ledger.inheritance = inherit_weights(model, weights)
+            Training(model, self.data, self.recipe, seed=seed, device=self.device).run(ledger.note)
+            fitness = self.validate(model)
+            ledger.validated = len(self.data.validation_labels)
+        except TrainingError as error:
+            return ledger.close(reason=str(error))
+        except (MemoryError, RuntimeError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            return ledger.close(reason="the machine ran out of memory.")
+        if save_to is not None:
+            save_weights(weights_of(model), save_to)
+        return ledger.close(fitness=fitness)
+
+    def unfold(self, dna: DNA, seed: int) -> Model:
+        """The network with fresh weights, on the device."""
+        model = Model(dna, self._image, self._classes, torch.Generator().manual_seed(seed))
+        return model.to(self.device)
+
+    def validate(self, model: Model) -> float:
+        """The fitness: accuracy on the validation images."""
+        return accuracy(model, self.data.validation_pixels, self.data.validation_labels, self.normalise)
+
+
+def evaluator_for(data: Dataset, settings: Settings, device: torch.device) -> TorchEvaluator:
+    """Wires an evaluator up; nothing else under nn/ knows the settings' names."""
+    recipe = Recipe(
+        steps=settings.steps,
+        batch=settings.batch,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+    )
+    limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory)
+    return TorchEvaluator(data, recipe, limits, device)
+
+
+class _Ledger:
+    """What is known of an individual so far; it becomes the Evaluation, however the training ends."""
+
+    def __init__(self, observe: Observer) -> None:
+        self.started = time.perf_counter()
+        self.cost: Cost | None = None
+        self.inheritance = Inheritance()
+        self.steps = 0
+        self.losses: list[tuple[int, float]] = []
+        self.validated = 0
+        self._observe = observe
+
+    def note(self, step: int, loss: float) -> None:
+        self.steps = step
+        if math.isfinite(loss):  # JSON has no other numbers
+            self.losses.append((step, loss))
+        self._observe(step, loss)
+
+    def close(self, *, fitness: float = 0.0, reason: str | None = None) -> Evaluation:
+        return Evaluation(
+            fitness=fitness,
+            reason=reason,
+            parameters=self.cost.parameters if self.cost else 0,
+            flops_forward=self.cost.forward.total if self.cost else 0,
+            flops_training=self.cost.training.total if self.cost else 0,
+            flops=individual_flops(self.cost, self.steps, self.validated) if self.cost else 0,
+            steps=self.steps,
+            inherited=self.inheritance.inherited,
+            fresh=self.inheritance.fresh,
+            losses=tuple(self.losses[:: 1 + len(self.losses) // CURVE_POINTS]),
+            seconds=time.perf_counter() - self.started,
+        )
+
+
+def _guard(cost: Cost, limits: Limits) -> None:
+    """Refuses a network before anything is allocated: the kernel would kill the worker, not the network."""
+    if cost.parameters > limits.parameters:
+        raise ModelTooLargeError(f"{cost.parameters:,} parameters are over the limit of {limits.parameters:,}.")
+    if cost.memory > limits.memory:
+        raise ModelTooLargeError(
+            f"training would need about {cost.memory / 2**30:.1f} GiB, over the limit of {limits.memory / 2**30:.1f}."
+        )
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """torch's CPU allocator raises a plain RuntimeError, told apart only by its words."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)

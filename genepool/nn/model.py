@@ -1,0 +1,118 @@
+"""Unfolds a DNA into a torch module (the paper's `Model`, supplement S1).
+
+Names of parameters carry the DNA's IDs, because children inherit weights by name: `edge_<id>.weight`,
+`vertex_<id>.weight`, `classifier_<id of the output>.bias`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from genepool.dna import DNA, Conv, Shape, Shapes, shapes
+from genepool.nn.ops import Activation, Classifier, Filters, fit
+
+
+class _Summand(NamedTuple):
+    """What one edge brings to its vertex."""
+
+    source: int
+    filters: nn.Module | None
+    fit_to: Shape | None
+    """The vertex's shape, where the edge alone would bring another one."""
+
+
+class _Step(NamedTuple):
+    """The computation of one vertex. Vertices go by their place in the topological order."""
+
+    summands: list[_Summand]
+    activation: nn.Module | None
+    used_up: list[int]
+    """Vertices that nothing after this one needs, so that their memory can go."""
+
+
+class Model(nn.Module):
+    """A network: normalised images (batch, channels, height, width) in, class scores out."""
+
+    def __init__(self, dna: DNA, image: Shape, classes: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.dna = dna
+        sizes = shapes(dna, image)
+        for edge in dna.convs:
+            depth_in, depth_out = sizes.vertices[edge.from_vertex].channels, sizes.edges[edge.id].channels
+            self.add_module(f"edge_{edge.id}", Filters(edge, depth_in, depth_out))
+        for vertex in dna.vertices:
+            if vertex.type == "bn_relu":
+                channels = sizes.vertices[vertex.id].channels
+                self.add_module(f"vertex_{vertex.id}", Activation(channels, vertex.leakiness))
+        self.add_module(f"classifier_{dna.output}", Classifier(sizes.vertices[dna.output].channels, classes))
+        _draw_weights(self, rng)
+        self._steps = _plan(self, sizes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        values: list[Tensor | None] = []
+        x = images
+        for step in self._steps:
+            if step.summands:
+                x = _sum(step.summands, values)
+            if step.activation is not None:
+                x = step.activation(x)
+            values.append(x)
+            for place in step.used_up:
+                values[place] = None
+        scores: Tensor = self.get_submodule(f"classifier_{self.dna.output}")(x)
+        return scores
+
+
+def _sum(summands: list[_Summand], values: list[Tensor | None]) -> Tensor:
+    total = None
+    for source, filters, fit_to in summands:
+        x = values[source]
+        assert x is not None, "a vertex was freed before its last use"
+        if filters is not None:
+            x = filters(x)
+        if fit_to is not None:
+            x = fit(x, fit_to)
+        total = x if total is None else total + x
+    assert total is not None, "every vertex but the input has an incoming edge"
+    return total
+
+
+def _plan(model: Model, sizes: Shapes) -> list[_Step]:
+    dna = model.dna
+    place = {vertex: i for i, vertex in enumerate(dna.order)}
+    last_use: dict[str, str] = {}
+    for edge in dna.edges:  # these stand in the order of the vertices that they lead to
+        last_use[edge.from_vertex] = edge.to_vertex
+    steps = []
+    for vertex in dna.order:
+        shape = sizes.vertices[vertex]
+        summands = [
+            _Summand(
+                place[edge.from_vertex],
+                model.get_submodule(f"edge_{edge.id}") if isinstance(edge, Conv) else None,
+                shape if sizes.edges[edge.id] != shape else None,
+            )
+            for edge in dna.edges_in[vertex]
+        ]
+        active = dna.vertex[vertex].type == "bn_relu"
+        used_up = [place[edge.from_vertex] for edge in dna.edges_in[vertex] if last_use[edge.from_vertex] == vertex]
+        steps.append(_Step(summands, model.get_submodule(f"vertex_{vertex}") if active else None, used_up))
+    return steps
+
+
+def _draw_weights(model: Model, rng: torch.Generator) -> None:
+    """As He et al. (2015); several edges into one vertex share the variance of one."""
+    for edge in model.dna.convs:
+        weight = model.get_parameter(f"edge_{edge.id}.weight")
+        _he_normal(weight, weight[0].numel() * len(model.dna.edges_in[edge.to_vertex]), rng)
+    weight = model.get_parameter(f"classifier_{model.dna.output}.weight")
+    _he_normal(weight, weight.shape[1], rng)
+
+
+def _he_normal(weight: Tensor, fan_in: int, rng: torch.Generator) -> None:
+    with torch.no_grad():
+        weight.copy_(torch.randn(weight.shape, generator=rng) * math.sqrt(2 / fan_in))

@@ -1,0 +1,33 @@
+"""Stochastic gradient descent with momentum and weight decay, in four operations on all tensors at once.
+
+Not torch.optim: importing that costs over a second in each new process, and this is as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class SGD:
+    """The paper's optimiser; weight decay acts on filters and on the classifier's matrix only."""
+
+    def __init__(self, model: nn.Module, *, learning_rate: float, momentum: float, weight_decay: float) -> None:
+        self.parameters: list[Tensor] = list(model.parameters())
+        self.learning_rate, self.momentum, self.weight_decay = learning_rate, momentum, weight_decay
+        self.velocity = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self._decayed = [i for i, parameter in enumerate(self.parameters) if parameter.ndim > 1]
+
+    def step(self, gradients: Sequence[Tensor]) -> None:
+        """One update, with a gradient for each parameter; the gradients are used up."""
+        with torch.no_grad():
+            torch._foreach_add_(
+                [gradients[i] for i in self._decayed],
+                [self.parameters[i] for i in self._decayed],
+                alpha=self.weight_decay,
+            )
+            torch._foreach_mul_(self.velocity, self.momentum)
+            torch._foreach_add_(self.velocity, list(gradients))
+            torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate)

@@ -1,0 +1,88 @@
+"""Failures that are results, and the account of what was spent."""
+
+import pytest
+import torch
+
+from genepool.dna import cost, initial
+from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
+from genepool.nn.final_test import test_accuracy as measure_test_accuracy
+from genepool.nn.sources import open_source
+from genepool.nn.training import Recipe
+from genepool.settings import override, preset
+from tests.networks import chain, conv
+
+CPU = torch.device("cpu")
+
+
+def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
+    answer = TorchEvaluator(fashion, Recipe(steps=20), Limits(), CPU).evaluate(initial(), seed=0)
+    price = cost(initial(), fashion.image, 10, batch=50)
+    assert answer.flops_training == price.training.total
+    assert answer.flops_forward == price.forward.total
+    assert answer.flops == 20 * price.training.total + 20 * price.forward.total  # 1,000 validation images
+    assert answer.steps == 20
+    assert answer.parameters == 20
+    assert answer.reason is None
+    assert answer.seconds > 0
+
+
+def test_a_diverged_training_is_a_result(fashion):
+    dna = chain(conv("a", depth_factor=4.0), kind="linear").edited(learning_rate=1e6)
+    answer = TorchEvaluator(fashion, Recipe(steps=200), Limits(), CPU).evaluate(dna, seed=0)
+    assert answer.fitness == 0
+    assert "the loss was" in answer.reason
+    assert 0 < answer.steps < 200
+    assert answer.flops == answer.steps * answer.flops_training
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [(Limits(parameters=100), "parameters are over the limit of 100"), (Limits(memory=1000), "would need about")],
+)
+def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, fashion):
+    answer = TorchEvaluator(fashion, Recipe(), limits, CPU).evaluate(chain(conv("a", depth_factor=99.0)), seed=0)
+    assert (answer.fitness, answer.flops, answer.steps) == (0, 0, 0)
+    assert message in answer.reason
+    assert answer.parameters > 100
+
+
+def test_channels_beyond_counting_are_a_result(fashion):
+    dna = chain(*(conv(f"c{i}", depth_factor=1e5) for i in range(5)))
+    answer = TorchEvaluator(fashion, Recipe(), Limits(), CPU).evaluate(dna, seed=0)
+    assert answer.fitness == 0
+    assert "channels, more than" in answer.reason
+
+
+def test_running_out_of_memory_is_a_result(fashion):
+    """The real allocator of torch, asked for more than any machine has."""
+    dna = chain(conv("a", depth_factor=900_000.0), conv("b"))
+    answer = TorchEvaluator(fashion, Recipe(), Limits(parameters=2**62, memory=2**62), CPU).evaluate(dna, seed=0)
+    assert answer.fitness == 0
+    assert answer.reason == "the machine ran out of memory."
+
+
+def test_a_fault_in_our_code_is_not_taken_for_a_result(fashion):
+    def observe(step, loss):
+        raise RuntimeError("a bug")
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU).evaluate(initial(), seed=0, observe=observe)
+
+
+def test_the_settings_reach_the_training(fashion):
+    settings = override(preset("paper"), ["steps=10", "batch=20", "momentum=0.5", "weight_decay=0.01"])
+    evaluator = evaluator_for(fashion, settings, CPU)
+    assert evaluator.recipe == Recipe(steps=10, batch=20, momentum=0.5, weight_decay=0.01)
+    assert evaluator_for(fashion, preset("paper"), CPU).recipe == Recipe()
+
+
+def test_test_accuracy_is_that_of_the_held_out_images(fashion):
+    source = open_source("fashion-mini")
+    evaluator = TorchEvaluator(fashion, Recipe(steps=0), Limits(), CPU)
+    model = evaluator.unfold(chain(conv("a")), seed=0)
+    images = source.held_out()
+    with torch.inference_mode():
+        model.eval()
+        scores = model(evaluator.normalise(images.pixels.copy()))
+    by_hand = (scores.argmax(1).numpy() == images.labels).mean()
+    assert measure_test_accuracy(model, source, fashion, evaluator.normalise) == pytest.approx(by_hand)

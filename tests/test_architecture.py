@@ -1,0 +1,91 @@
+"""The rules between layers (ARCHITECTURE.md), read off the source: who imports whom, who may touch what."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "genepool"
+FILES = sorted(ROOT.rglob("*.py"))
+
+# A file may import from its own layer's own package and from every lower layer.
+LAYERS = (
+    ("errors",),
+    ("registry",),
+    ("settings",),
+    ("dna",),
+    ("population", "mutations", "recombination", "evaluation"),
+    ("evolution", "nn", "engines", "analysis", "simulation", "testing"),
+    ("experiment", "classifier", "study", "dashboard", "plots"),
+    ("cli",),
+)
+LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+BORDERS = {"torch": "nn", "safetensors": "nn", "matplotlib": "plots", "ray": "engines", "starlette": "dashboard"}
+
+
+def package_of(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that the file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def inner(path: Path) -> set[str]:
+    """The packages of ours that the file imports."""
+    ours = {name.split(".")[1] for name in imports(path) if name.startswith("genepool.")}
+    return {name for name in ours if name in LAYER_OF}
+
+
+INSIDE = [path for path in FILES if package_of(path) not in ("__init__", "__main__")]
+
+
+@pytest.mark.parametrize("path", INSIDE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_downwards_only(path):
+    package = package_of(path)
+    assert package in LAYER_OF, f"{package} has no layer: give it one here and in ARCHITECTURE.md"
+    upwards = {name for name in inner(path) if name != package and LAYER_OF[name] >= LAYER_OF[package]}
+    assert not upwards
+
+
+@pytest.mark.parametrize("library", BORDERS)
+def test_each_heavy_library_has_one_room(library):
+    users = {package_of(p) for p in FILES if any(name.split(".")[0] == library for name in imports(p))}
+    assert users <= {BORDERS[library]}
+
+
+def test_only_one_module_reads_the_test_images():
+    """The sources themselves may wrap one another; everybody else goes through nn/final_test.py."""
+    outside = [path for path in FILES if path.parent.name != "sources"]
+    readers = {p.name for p in outside if any(_calls(node, "held_out") for node in ast.walk(ast.parse(p.read_text())))}
+    assert readers == {"final_test.py"}
+
+
+def _calls(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name
+
+
+def test_nothing_unpickles():
+    """Neither by name nor by a loader that would: torch.load, numpy.load without allow_pickle=False."""
+    for path in FILES:
+        assert not imports(path) & {"pickle", "marshal", "shelve", "dill", "joblib"}, path
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "load"):
+                continue
+            module = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+            assert module != "torch", path
+            safe = any(k.arg == "allow_pickle" and getattr(k.value, "value", True) is False for k in node.keywords)
+            assert module not in ("np", "numpy") or safe, path
+
+
+def test_there_is_no_drawer_for_odds_and_ends():
+    assert not [path for path in FILES if path.stem in ("utils", "helpers", "misc", "common")]
