@@ -23,10 +23,22 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)  ## trains two networks on the shipped images and prints what they reach and cost
-	$(BIN)/python -m genepool.cli demo
+	@mkdir -p demo
+	@$(BIN)/genepool dna zoo initial --out demo/initial.json
+	@echo; echo "The initial network: one fully connected layer on the mean brightness, no convolution."
+	@$(BIN)/genepool train demo/initial.json --data fashion-mini --steps 600
+	@echo; echo "Three convolutions:"
+	@$(BIN)/genepool dna show examples/three-convolutions.json --image 28x28x1; echo
+	@$(BIN)/genepool train examples/three-convolutions.json --data fashion-mini --steps 600 --out demo/three.safetensors
 
-test: $(STAMP)  ## every test
-	$(BIN)/python -m pytest -n 2
+test: $(STAMP)  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
+	$(BIN)/python -m pytest -n 2 -rs
+
+fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not answered properly
+	GENEPOOL_FUZZ_EXAMPLES=$${EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 --timeout 0 -k "fuzz or decoder_answers"
+
+bench: $(STAMP)  ## how fast networks train here, beside what the machine could do
+	$(BIN)/python -m benchmarks.training
 
 check: $(STAMP)  ## lint, format and types
 	$(BIN)/ruff check .

@@ -1,23 +1,36 @@
 """The seam between evolution and torch: what is asked of an evaluator, and what it answers.
 
-Evolution hands a DNA over and gets a fitness back; it knows nothing of torch. Weights pass as files.
+Evolution hands a DNA over and gets a fitness back; it knows nothing of torch. Weights pass as bytes that only the
+evaluator can read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from genepool.dna import DNA
 
-Observer = Callable[[int, float], None]
-"""Told the number of steps done and the loss, now and then."""
+
+class Progress(NamedTuple):
+    """A look at a training that goes on."""
+
+    step: int
+    """Steps done."""
+    steps: int
+    """Steps in all."""
+    loss: float
+    checkpoint: Callable[[], bytes]
+    """Makes the bytes from which the training can be resumed at this very step."""
 
 
-def ignore(step: int, loss: float) -> None:
+Observer = Callable[[Progress], None]
+"""Called now and then by the training loop itself. What it raises ends the training."""
+
+
+def ignore(progress: Progress) -> None:
     """The observer that does not look."""
 
 
@@ -46,6 +59,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+class Trained(NamedTuple):
+    """The answer of an evaluator."""
+
+    evaluation: Evaluation
+    weights: bytes | None
+    """None if it could not be trained."""
+
+
 class Evaluator(Protocol):
     """Trains and validates individuals."""
 
@@ -54,11 +75,11 @@ class Evaluator(Protocol):
         dna: DNA,
         *,
         seed: int,
-        parent: Path | None = None,
-        save_to: Path | None = None,
+        inherited: bytes | None = None,
+        checkpoint: bytes | None = None,
         observe: Observer = ignore,
-    ) -> Evaluation:
-        """Trains the DNA from the parent's weights (a file) where they fit, saves its own, and tells its fitness.
+    ) -> Trained:
+        """Trains the DNA from the parent's weights where they fit, or goes on from a checkpoint, and validates it.
 
         A network that is too large, diverges or runs out of memory is an answer (fitness 0 and a reason), not an
         exception.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.text import amount, percent
-from genepool.evaluation import Evaluation, Observer
+from genepool.evaluation import Evaluation, Observer, Progress
 
 
 @click.command()
@@ -53,29 +54,27 @@ def train(
     from genepool.nn.evaluator import evaluator_for
     from genepool.nn.runtime import choose_device, prepare_process
     from genepool.nn.sources import open_source
+    from genepool.nn.weights import read_weights, require_writable, write_weights
 
+    if out is not None:
+        require_writable(out)
     prepare_process(threads)
     where = choose_device(device)
     images = prepare(open_source(data, data_dir=data_dir))
+    inherited = read_weights(parent) if parent is not None else None
     evaluator = evaluator_for(images, settings, where)
     with _progress(settings.steps) as observe:
-        evaluation = evaluator.evaluate(dna, seed=seed, parent=parent, save_to=out, observe=observe)
+        evaluation, weights = evaluator.evaluate(dna, seed=seed, inherited=inherited, observe=observe)
+    if out is not None and weights is not None:
+        write_weights(weights, out)
     click.echo(msgspec.json.encode(evaluation).decode() if as_json else _page(evaluation, out))
 
 
 @contextmanager
 def _progress(steps: int) -> Iterator[Observer]:
     """A bar on a terminal; elsewhere a line now and then. Both on standard error, so that results can be piped."""
-    import sys
-
     if not sys.stderr.isatty():
-        every = max(1, steps // 10)
-
-        def line(step: int, loss: float) -> None:
-            if step % every < 50 or step == steps:
-                click.echo(f"step {step} of {steps}, loss {loss:.4f}", err=True)
-
-        yield line
+        yield _lines(steps)
         return
 
     from rich.console import Console
@@ -84,7 +83,20 @@ def _progress(steps: int) -> Iterator[Observer]:
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("loss {task.fields[loss]:.4f}"), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=steps, loss=float("nan"))
-        yield lambda step, loss: bar.update(task, completed=step, loss=loss)
+        yield lambda progress: bar.update(task, completed=progress.step, loss=progress.loss)
+
+
+def _lines(steps: int) -> Observer:
+    """About ten lines in all."""
+    due = steps // 10
+
+    def line(progress: Progress) -> None:
+        nonlocal due
+        if progress.step >= due or progress.step == steps:
+            click.echo(f"step {progress.step} of {steps}, loss {progress.loss:.4f}", err=True)
+            due = progress.step + steps // 10
+
+    return line
 
 
 def _page(evaluation: Evaluation, out: Path | None) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import time
-from pathlib import Path
 
 import msgspec
 import torch
 
 from genepool.dna import DNA, Cost, cost, individual_flops
 from genepool.errors import ModelTooLargeError, TrainingError
-from genepool.evaluation import Evaluation, Observer, ignore
+from genepool.evaluation import Evaluation, Observer, Trained, ignore
 from genepool.nn.accuracy import accuracy
 from genepool.nn.augment import Normaliser
 from genepool.nn.data import Dataset
 from genepool.nn.inheritance import Inheritance, inherit_weights
 from genepool.nn.model import Model
 from genepool.nn.training import Recipe, Training
-from genepool.nn.weights import load_weights, save_weights, weights_of
+from genepool.nn.weights import from_bytes, to_bytes
 from genepool.settings import Settings
 
 CURVE_POINTS = 100
@@ -46,30 +44,30 @@ class TorchEvaluator:
         dna: DNA,
         *,
         seed: int,
-        parent: Path | None = None,
-        save_to: Path | None = None,
+        inherited: bytes | None = None,
+        checkpoint: bytes | None = None,
         observe: Observer = ignore,
-    ) -> Evaluation:
+    ) -> Trained:
         """See genepool.evaluation.Evaluator."""
-        ledger = _Ledger(observe)
-        weights = load_weights(parent) if parent is not None else {}
+        ledger = _Ledger()
         try:
             ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
             _guard(ledger.cost, self.limits)
             model = self.unfold(dna, seed)
-            ledger.inheritance = inherit_weights(model, weights)
-            Training(model, self.data, self.recipe, seed=seed, device=self.device).run(ledger.note)
+            ledger.inheritance = inherit_weights(model, from_bytes(inherited) if inherited is not None else {})
+            ledger.training = Training(model, self.data, self.recipe, seed=seed, device=self.device)
+            if checkpoint is not None:
+                ledger.training.resume(checkpoint)
+            ledger.training.run(observe)
             fitness = self.validate(model)
             ledger.validated = len(self.data.validation_labels)
         except TrainingError as error:
-            return ledger.close(reason=str(error))
+            return Trained(ledger.close(reason=str(error)), None)
         except (MemoryError, RuntimeError) as error:
             if not _is_out_of_memory(error):
                 raise
-            return ledger.close(reason="the machine ran out of memory.")
-        if save_to is not None:
-            save_weights(weights_of(model), save_to)
-        return ledger.close(fitness=fitness)
+            return Trained(ledger.close(reason="the machine ran out of memory."), None)
+        return Trained(ledger.close(fitness=fitness), to_bytes(model.state_dict()))
 
     def unfold(self, dna: DNA, seed: int) -> Model:
         """The network with fresh weights, on the device."""
@@ -96,33 +94,27 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device) -> To
 class _Ledger:
     """What is known of an individual so far; it becomes the Evaluation, however the training ends."""
 
-    def __init__(self, observe: Observer) -> None:
+    def __init__(self) -> None:
         self.started = time.perf_counter()
         self.cost: Cost | None = None
         self.inheritance = Inheritance()
-        self.steps = 0
-        self.losses: list[tuple[int, float]] = []
+        self.training: Training | None = None
         self.validated = 0
-        self._observe = observe
-
-    def note(self, step: int, loss: float) -> None:
-        self.steps = step
-        if math.isfinite(loss):  # JSON has no other numbers
-            self.losses.append((step, loss))
-        self._observe(step, loss)
 
     def close(self, *, fitness: float = 0.0, reason: str | None = None) -> Evaluation:
+        steps = self.training.done if self.training else 0
+        losses = self.training.losses if self.training else []
         return Evaluation(
             fitness=fitness,
             reason=reason,
             parameters=self.cost.parameters if self.cost else 0,
             flops_forward=self.cost.forward.total if self.cost else 0,
             flops_training=self.cost.training.total if self.cost else 0,
-            flops=individual_flops(self.cost, self.steps, self.validated) if self.cost else 0,
-            steps=self.steps,
+            flops=individual_flops(self.cost, steps, self.validated) if self.cost else 0,
+            steps=steps,
             inherited=self.inheritance.inherited,
             fresh=self.inheritance.fresh,
-            losses=tuple(self.losses[:: 1 + len(self.losses) // CURVE_POINTS]),
+            losses=tuple(losses[:: 1 + len(losses) // CURVE_POINTS]),
             seconds=time.perf_counter() - self.started,
         )
 

@@ -6,14 +6,16 @@ import math
 
 import msgspec
 import torch
+from torch import Tensor
 from torch.nn import functional
 
-from genepool.errors import DivergedError
-from genepool.evaluation import Observer
+from genepool.errors import DataError, DivergedError
+from genepool.evaluation import Observer, Progress
 from genepool.nn.augment import Batches
 from genepool.nn.data import Dataset
 from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
+from genepool.nn.weights import from_bytes, to_bytes
 
 LOOK_EVERY = 50
 """Steps between two looks at the loss: reading it makes a GPU wait."""
@@ -29,12 +31,16 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Training:
-    """A training that can be looked at between steps. The learning rate comes from the DNA and stays as it is."""
+    """A training that can be looked at, stopped and resumed between steps.
+
+    The learning rate comes from the DNA and stays as it is. Momentum begins at zero: it is not inherited.
+    """
 
     def __init__(self, model: Model, data: Dataset, recipe: Recipe, *, seed: int, device: torch.device) -> None:
         self.model = model.train()
         self.recipe = recipe
         self.done = 0
+        self.losses: list[tuple[int, float]] = []
         self._batches = Batches(data, batch=recipe.batch, seed=seed, device=device)
         self._optimiser = SGD(
             model,
@@ -46,12 +52,40 @@ class Training:
     def run(self, observe: Observer) -> None:
         """Takes all steps that are left; DivergedError if the loss is no longer finite."""
         while self.done < self.recipe.steps:
-            images, labels = self._batches(self.done)
-            loss = functional.cross_entropy(self.model(images), labels)
-            self._optimiser.step(torch.autograd.grad(loss, self._optimiser.parameters))
-            self.done += 1
+            loss = self.step()
             if self.done % LOOK_EVERY == 0 or self.done == self.recipe.steps:
                 value = loss.item()
-                observe(self.done, value)
                 if not math.isfinite(value):
                     raise DivergedError(f"the loss was {value} at step {self.done}.")
+                self.losses.append((self.done, value))
+                observe(Progress(self.done, self.recipe.steps, value, self.checkpoint))
+
+    def step(self) -> Tensor:
+        """One batch; its loss, before the update, stays on the device."""
+        images, labels = self._batches(self.done)
+        loss = functional.cross_entropy(self.model(images), labels)
+        self._optimiser.step(torch.autograd.grad(loss, self._optimiser.parameters))
+        self.done += 1
+        return loss
+
+    def checkpoint(self) -> bytes:
+        """All that the rest of the training depends on."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
+        tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
+        return to_bytes(tensors)
+
+    def resume(self, checkpoint: bytes) -> None:
+        """Goes back to where a checkpoint was made; the rest is then bit for bit what it would have been."""
+        tensors = from_bytes(checkpoint)
+        try:
+            (done, _), *losses = tensors.pop("losses").tolist()
+            with torch.no_grad():
+                for name, tensor in self.model.state_dict().items():
+                    tensor.copy_(tensors[f"model.{name}"])
+                for i, tensor in enumerate(self._optimiser.velocity):
+                    tensor.copy_(tensors[f"velocity.{i}"])
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            raise DataError(f"the checkpoint is not one of this network: {error}.") from None
+        self.done = int(done)
+        self.losses = [(int(step), loss) for step, loss in losses]

@@ -1,4 +1,4 @@
-"""Weights in files: safetensors, so that reading them runs no code. A file appears whole or not at all."""
+"""Weights as bytes and in files: safetensors, so that reading them runs no code."""
 
 from __future__ import annotations
 
@@ -7,33 +7,54 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from safetensors.torch import load, save
+from torch import Tensor
 
 from genepool.errors import DataError
 
-
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and batch-norm statistics by name, on the CPU."""
-    return {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+MAX_BYTES = 2**32
 
 
-def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Writes the tensors to a file."""
+def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """The tensors, wherever they are, as one safetensors document."""
+    return save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+
+
+def from_bytes(data: bytes) -> dict[str, Tensor]:
+    """The tensors of a safetensors document; anything else is refused."""
+    try:
+        return load(data)
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise DataError(f"these are not weights in safetensors form: {error}.") from None
+
+
+def require_writable(path: Path) -> None:
+    """To be asked before a long training, not after it."""
+    if not os.access(path.parent, os.W_OK) or path.is_dir():
+        raise DataError(f"The weights cannot be written to '{path}': make its folder first, or choose another place.")
+
+
+def write_weights(data: bytes, path: Path) -> None:
+    """Writes a file, which appears whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        save_file(dict(tensors), temporary)
+        temporary.write_bytes(data)
         temporary.replace(path)
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise DataError(f"The weights cannot be written to '{path}': {error}.") from None
+        raise DataError(f"The weights cannot be written to '{path}': {error.strerror or error}.") from None
 
 
-def load_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors in a file; anything but a whole safetensors file is refused."""
+def read_weights(path: Path) -> bytes:
+    """The bytes of a weights file, once it is sure that they can be read as such."""
     try:
-        return load_file(path)
-    except FileNotFoundError:
-        raise DataError(f"There is no weights file '{path}'.") from None
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"The weights file '{path}' cannot be read as safetensors: {error}.") from None
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise DataError(f"over {MAX_BYTES} bytes are too many.")
+        from_bytes(data)
+    except OSError as error:
+        raise DataError(f"The weights file '{path}' cannot be read: {error.strerror or error}.") from None
+    except DataError as error:
+        raise DataError(f"The weights file '{path}' cannot be used: {error}") from None
+    return data

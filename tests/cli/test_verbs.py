@@ -161,6 +161,7 @@ BAD = {
     "folder with a corrupt image": (["train", "good.json", "--data", "corrupt"], "broken.png"),
     "folder with an empty class": (["train", "good.json", "--data", "empty"], "bird"),
     "truncated CIFAR file": (["train", "good.json", "--data", "cifar-10", "--data-dir", "cifar"], "data_batch_"),
+    "unwritable weights": (["train", "good.json", "--out", "no/weights"], "no/weights"),
     "unwritable output": (["dna", "zoo", "initial", "--out", "no/where.json"], "where.json"),
 }
 

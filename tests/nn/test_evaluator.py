@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 
 def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
-    answer = TorchEvaluator(fashion, Recipe(steps=20), Limits(), CPU).evaluate(initial(), seed=0)
+    answer = TorchEvaluator(fashion, Recipe(steps=20), Limits(), CPU).evaluate(initial(), seed=0).evaluation
     price = cost(initial(), fashion.image, 10, batch=50)
     assert answer.flops_training == price.training.total
     assert answer.flops_forward == price.forward.total
@@ -28,7 +28,7 @@ def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
 
 def test_a_diverged_training_is_a_result(fashion):
     dna = chain(conv("a", depth_factor=4.0), kind="linear").edited(learning_rate=1e6)
-    answer = TorchEvaluator(fashion, Recipe(steps=200), Limits(), CPU).evaluate(dna, seed=0)
+    answer = TorchEvaluator(fashion, Recipe(steps=200), Limits(), CPU).evaluate(dna, seed=0).evaluation
     assert answer.fitness == 0
     assert "the loss was" in answer.reason
     assert 0 < answer.steps < 200
@@ -40,7 +40,9 @@ def test_a_diverged_training_is_a_result(fashion):
     [(Limits(parameters=100), "parameters are over the limit of 100"), (Limits(memory=1000), "would need about")],
 )
 def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, fashion):
-    answer = TorchEvaluator(fashion, Recipe(), limits, CPU).evaluate(chain(conv("a", depth_factor=99.0)), seed=0)
+    answer = (
+        TorchEvaluator(fashion, Recipe(), limits, CPU).evaluate(chain(conv("a", depth_factor=99.0)), seed=0).evaluation
+    )
     assert (answer.fitness, answer.flops, answer.steps) == (0, 0, 0)
     assert message in answer.reason
     assert answer.parameters > 100
@@ -48,7 +50,7 @@ def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, f
 
 def test_channels_beyond_counting_are_a_result(fashion):
     dna = chain(*(conv(f"c{i}", depth_factor=1e5) for i in range(5)))
-    answer = TorchEvaluator(fashion, Recipe(), Limits(), CPU).evaluate(dna, seed=0)
+    answer = TorchEvaluator(fashion, Recipe(), Limits(), CPU).evaluate(dna, seed=0).evaluation
     assert answer.fitness == 0
     assert "channels, more than" in answer.reason
 
@@ -56,13 +58,15 @@ def test_channels_beyond_counting_are_a_result(fashion):
 def test_running_out_of_memory_is_a_result(fashion):
     """The real allocator of torch, asked for more than any machine has."""
     dna = chain(conv("a", depth_factor=900_000.0), conv("b"))
-    answer = TorchEvaluator(fashion, Recipe(), Limits(parameters=2**62, memory=2**62), CPU).evaluate(dna, seed=0)
+    answer = (
+        TorchEvaluator(fashion, Recipe(), Limits(parameters=2**62, memory=2**62), CPU).evaluate(dna, seed=0).evaluation
+    )
     assert answer.fitness == 0
     assert answer.reason == "the machine ran out of memory."
 
 
 def test_a_fault_in_our_code_is_not_taken_for_a_result(fashion):
-    def observe(step, loss):
+    def observe(progress):
         raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):

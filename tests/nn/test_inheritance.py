@@ -11,7 +11,7 @@ from genepool.mutations import ELEVEN, apply
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.inheritance import inherit_weights
 from genepool.nn.training import Recipe
-from genepool.nn.weights import load_weights, save_weights, weights_of
+from genepool.nn.weights import from_bytes, read_weights, to_bytes, write_weights
 from tests.networks import chain, conv
 
 CPU = torch.device("cpu")
@@ -26,12 +26,14 @@ def evaluator(data, steps):
 
 @pytest.fixture(scope="module")
 def parent(fashion, tmp_path_factory):
+    evaluation, weights = evaluator(fashion, 150).evaluate(PARENT, seed=0)
     path = tmp_path_factory.mktemp("parent") / "weights.safetensors"
-    return path, evaluator(fashion, 150).evaluate(PARENT, seed=0, save_to=path)
+    write_weights(weights, path)
+    return path, evaluation
 
 
 def child_of(parent, fashion, dna, seed=1):
-    return evaluator(fashion, 0).evaluate(dna, seed=seed, parent=parent[0])
+    return evaluator(fashion, 0).evaluate(dna, seed=seed, inherited=read_weights(parent[0])).evaluation
 
 
 @pytest.mark.parametrize("name", ["alter-learning-rate", "identity"])
@@ -39,7 +41,7 @@ def test_a_child_with_the_same_network_starts_at_exactly_its_parents_accuracy(na
     child = child_of(parent, fashion, apply(name, PARENT, Random(0)))
     assert child.fitness == parent[1].fitness > 0.3
     assert child.fresh == ()
-    assert set(child.inherited) == set(load_weights(parent[0]))
+    assert set(child.inherited) == set(from_bytes(read_weights(parent[0])))
 
 
 def test_filter_size_inherits_everything_but_one_filter(parent, fashion):
@@ -51,7 +53,7 @@ def test_filter_size_inherits_everything_but_one_filter(parent, fashion):
         if (changed.filter_width, changed.filter_height) != (old.filter_width, old.filter_height):
             child = child_of(parent, fashion, dna)
             assert child.fresh == (f"edge_{changed.id}.weight",)
-            assert len(child.inherited) == len(load_weights(parent[0])) - 1
+            assert len(child.inherited) == len(from_bytes(read_weights(parent[0]))) - 1
             checked += 1
     assert checked > 5
 
@@ -59,20 +61,20 @@ def test_filter_size_inherits_everything_but_one_filter(parent, fashion):
 def test_reset_weights_inherits_nothing(parent, fashion):
     child = child_of(parent, fashion, apply("reset-weights", PARENT, Random(0)))
     assert child.inherited == ()
-    assert len(child.fresh) == len(load_weights(parent[0]))
+    assert len(child.fresh) == len(from_bytes(read_weights(parent[0])))
 
 
 def test_an_inserted_layer_is_fresh_and_all_others_are_inherited(parent, fashion):
     dna = apply("insert-convolution", PARENT, Random(0))
     [new] = [edge for edge in dna.convs if edge.id not in PARENT.edge]
     child = child_of(parent, fashion, dna)
-    assert set(child.inherited) == set(load_weights(parent[0]))
+    assert set(child.inherited) == set(from_bytes(read_weights(parent[0])))
     assert all(new.id in name or new.to_vertex in name for name in child.fresh)
 
 
 @pytest.mark.parametrize("name", ELEVEN)
 def test_a_tensor_is_inherited_exactly_where_name_and_shape_agree(name, parent, fashion):
-    weights = load_weights(parent[0])
+    weights = from_bytes(read_weights(parent[0]))
     dna = apply(name, PARENT, Random(4))
     model = evaluator(fashion, 0).unfold(dna, seed=9)
     drawn = {key: tensor.clone() for key, tensor in model.state_dict().items()}
@@ -85,8 +87,8 @@ def test_a_tensor_is_inherited_exactly_where_name_and_shape_agree(name, parent, 
 
 def test_weights_come_back_as_they_were(fashion, tmp_path):
     model = evaluator(fashion, 0).unfold(PARENT, seed=0)
-    save_weights(weights_of(model), tmp_path / "w")
-    again = load_weights(tmp_path / "w")
+    write_weights(to_bytes(model.state_dict()), tmp_path / "w")
+    again = from_bytes(read_weights(tmp_path / "w"))
     assert again.keys() == model.state_dict().keys()
     assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in again.items())
     assert [path.name for path in tmp_path.iterdir()] == ["w"]
@@ -102,19 +104,19 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_weights_file_is_refused_by_name(damage, parent, fashion, tmp_path, monkeypatch):
+def test_a_damaged_weights_file_is_refused_by_name(damage, parent, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad").write_bytes(damage(parent[0].read_bytes()))
-    with pytest.raises(DataError, match="bad' cannot be read as safetensors"):
-        evaluator(fashion, 0).evaluate(PARENT, seed=0, parent=tmp_path / "bad")
+    with pytest.raises(DataError, match=r"bad' cannot be used.*safetensors"):
+        read_weights(tmp_path / "bad")
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
 
 
-def test_a_missing_or_unwritable_weights_file_is_named(parent, fashion, tmp_path):
-    with pytest.raises(DataError, match="no weights file"):
-        evaluator(fashion, 0).evaluate(PARENT, seed=0, parent=tmp_path / "gone")
-    with pytest.raises(DataError, match="cannot be written"):
-        evaluator(fashion, 0).evaluate(PARENT, seed=0, save_to=tmp_path / "no" / "where")
+def test_a_missing_or_unwritable_weights_file_is_named(tmp_path):
+    with pytest.raises(DataError, match="gone' cannot be read: No such file"):
+        read_weights(tmp_path / "gone")
+    with pytest.raises(DataError, match=r"cannot be written to .*where': No such file"):
+        write_weights(b"", tmp_path / "no" / "where")
 
 
 def test_conv_weights_of_a_parent_with_other_images_still_fit_where_they_can(parent, fashion):
@@ -123,7 +125,7 @@ def test_conv_weights_of_a_parent_with_other_images_still_fit_where_they_can(par
     from genepool.nn.model import Model
 
     model = Model(PARENT.edited(put=[_wider(PARENT.edge["a"])]), Shape(8, 8, 2), 10, torch.Generator())
-    assert inherit_weights(model, load_weights(parent[0])).fresh == ("edge_a.weight",)
+    assert inherit_weights(model, from_bytes(read_weights(parent[0]))).fresh == ("edge_a.weight",)
 
 
 def _wider(edge):

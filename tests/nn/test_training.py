@@ -9,7 +9,10 @@ import pytest
 import torch
 
 from genepool.dna import Shape, initial
+from genepool.errors import DataError
+from genepool.evaluation import ignore
 from genepool.nn.augment import Batches, Normaliser
+from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
 from genepool.nn.training import Recipe, Training
@@ -120,7 +123,9 @@ def test_training_learns(fashion):
         chain(conv("a", depth_factor=8.0, stride_scale=1.0)), fashion.image, 10, torch.Generator().manual_seed(0)
     )
     losses = []
-    Training(model, fashion, Recipe(steps=300), seed=0, device=CPU).run(lambda step, loss: losses.append((step, loss)))
+    Training(model, fashion, Recipe(steps=300), seed=0, device=CPU).run(
+        lambda progress: losses.append((progress.step, progress.loss))
+    )
     assert [step for step, _ in losses] == [50, 100, 150, 200, 250, 300]
     assert losses[-1][1] < 0.75 * losses[0][1]
 
@@ -128,7 +133,7 @@ def test_training_learns(fashion):
 def test_zero_steps_are_allowed(fashion):
     model = Model(initial(), fashion.image, 10, torch.Generator().manual_seed(0))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    Training(model, fashion, Recipe(steps=0), seed=0, device=CPU).run(lambda step, loss: None)
+    Training(model, fashion, Recipe(steps=0), seed=0, device=CPU).run(ignore)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
@@ -140,25 +145,60 @@ from genepool.nn.runtime import prepare_process
 from genepool.nn.sources import open_source
 from genepool.settings import override, preset
 from genepool.dna import decode
-from pathlib import Path
 prepare_process()
 data = prepare(open_source("fashion-mini"))
 evaluator = evaluator_for(data, override(preset("paper"), ["steps=60"]), torch.device("cpu"))
-evaluator.evaluate(decode(sys.argv[1]), seed=int(sys.argv[2]), save_to=Path(sys.argv[3]))
-print(hashlib.sha256(Path(sys.argv[3]).read_bytes()).hexdigest())
+print(hashlib.sha256(evaluator.evaluate(decode(sys.argv[1]), seed=int(sys.argv[2])).weights).hexdigest())
 """
 
 
-def test_two_processes_with_one_seed_give_identical_weights(tmp_path):
+def test_two_processes_with_one_seed_give_identical_weights():
     from genepool.dna import encode
 
     text = encode(chain(conv("a", depth_factor=8.0, stride_scale=1.0), conv("b")))
 
-    def run(seed, name):
-        command = [sys.executable, "-c", TWICE, text, str(seed), str(tmp_path / name)]
+    def run(seed):
+        command = [sys.executable, "-c", TWICE, text, str(seed)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert run(1, "a") == run(1, "b") != run(2, "c")
+    assert run(1) == run(1) != run(2)
+
+
+class EnoughError(Exception):
+    """Raised by an observer that has seen enough."""
+
+
+@pytest.mark.parametrize("stop_at", [50, 100, 150])
+def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at, fashion):
+    dna = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
+    evaluator = TorchEvaluator(fashion, Recipe(steps=170), Limits(), CPU)
+    unbroken = evaluator.evaluate(dna, seed=3)
+    kept = []
+
+    def stop(progress):
+        if progress.step == stop_at:
+            kept.append(progress.checkpoint())
+            raise EnoughError
+
+    with pytest.raises(EnoughError):
+        evaluator.evaluate(dna, seed=3, observe=stop)
+    seen = []
+    resumed = evaluator.evaluate(dna, seed=3, checkpoint=kept[0], observe=lambda progress: seen.append(progress.step))
+    assert seen == [step for step in (50, 100, 150, 170) if step > stop_at]
+    assert resumed.weights == unbroken.weights
+    assert resumed.evaluation.losses == unbroken.evaluation.losses
+    assert resumed.evaluation.fitness == unbroken.evaluation.fitness
+    assert resumed.evaluation.flops == unbroken.evaluation.flops
+
+
+def test_a_checkpoint_of_another_network_is_refused(fashion):
+    evaluator = TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU)
+    kept = []
+    evaluator.evaluate(chain(conv("a")), seed=0, observe=lambda progress: kept.append(progress.checkpoint()))
+    with pytest.raises(DataError, match="not one of this network"):
+        evaluator.evaluate(chain(conv("b")), seed=0, checkpoint=kept[0])
+    with pytest.raises(DataError, match="safetensors"):
+        evaluator.evaluate(chain(conv("a")), seed=0, checkpoint=b"rubbish")
 
 
 @pytest.mark.whole
