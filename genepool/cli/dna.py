@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from random import Random
@@ -10,12 +9,11 @@ from typing import Any
 
 import click
 
-from genepool.cli.text import amount, table
+from genepool.cli.text import amount, numbers, table
 from genepool.dna import DNA, Conv, Shape, codec
 from genepool.dna.cost import CLASSIFIER, Cost
 from genepool.dna.cost import cost as cost_of
 from genepool.dna.shapes import Shapes, shapes
-from genepool.errors import SettingsError
 
 
 @click.group()
@@ -32,7 +30,7 @@ def dna() -> None:
 def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> None:
     """Sizes, parameters and cost of the network in FILE ('-': standard input)."""
     individual = _read(file)
-    shape = _image(image)
+    shape = Shape(*numbers(image, "32x32x3"))
     facts = _facts(individual, shape, classes, batch)
     click.echo(_json(facts) if as_json else _page(facts))
 
@@ -80,13 +78,6 @@ def zoo(name: str, channels: int, out: Path | None) -> None:
 
 def _read(file: Path) -> DNA:
     return codec.decode(sys.stdin.buffer.read(codec.MAX_BYTES + 1)) if str(file) == "-" else codec.read(file)
-
-
-def _image(text: str) -> Shape:
-    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})x(\d{1,5})", text, re.ASCII)
-    if not match or 0 in (numbers := tuple(int(number) for number in match.groups())):
-        raise SettingsError(f"'{text}' is not an image's shape; write height x width x channels, like 32x32x3.")
-    return Shape(*numbers)
 
 
 def _facts(individual: DNA, image: Shape, classes: int, batch: int) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from genepool.errors import SettingsError
+
 
 def amount(value: float) -> str:
     """A large number in three digits: 1,234,567 is 1.23 M."""
@@ -17,6 +19,17 @@ def amount(value: float) -> str:
 def percent(share: float) -> str:
     """0.876 is 87.6 %."""
     return f"{100 * share:.1f} %"
+
+
+def numbers(text: str, form: str) -> tuple[int, ...]:
+    """Positive whole numbers written like `form`, which is an example: '32x32' or '32x32x3'."""
+    parts = text.lower().split("x")
+    if len(parts) != form.count("x") + 1 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise SettingsError(f"'{text}' is not a size; write it like {form}.")
+    found = tuple(int(part[:6]) for part in parts)
+    if 0 in found:
+        raise SettingsError(f"'{text}' is not a size: 0 is too small; write it like {form}.")
+    return found
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

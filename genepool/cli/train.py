@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from genepool.cli.text import amount, percent
+from genepool.cli.data import download_progress
+from genepool.cli.text import amount, numbers, percent
 from genepool.evaluation import Evaluation, Observer, Progress
 
 
@@ -17,6 +18,7 @@ from genepool.evaluation import Evaluation, Observer, Progress
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--data", default="fashion-mini", show_default=True, help="Data set, folder of images or .npz file.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where official files lie.")
+@click.option("--size", help="Height x width to bring a folder's images to.  [default: their median]")
 @click.option("--steps", type=click.IntRange(0), help="Training steps.  [default: the preset's]")
 @click.option("--parent", type=click.Path(path_type=Path, dir_okay=False), help="Weights to inherit where they fit.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the trained weights here.")
@@ -30,6 +32,7 @@ def train(
     file: Path,
     data: str,
     data_dir: Path | None,
+    size: str | None,
     steps: int | None,
     parent: Path | None,
     out: Path | None,
@@ -60,7 +63,9 @@ def train(
         require_writable(out)
     prepare_process(threads)
     where = choose_device(device)
-    images = prepare(open_source(data, data_dir=data_dir))
+    with download_progress() as fetched:
+        source = open_source(data, data_dir=data_dir, size=_size(size), progress=fetched)
+    images = prepare(source)
     inherited = read_weights(parent) if parent is not None else None
     evaluator = evaluator_for(images, settings, where)
     with _progress(settings.steps) as observe:
@@ -68,6 +73,13 @@ def train(
     if out is not None and weights is not None:
         write_weights(weights, out)
     click.echo(msgspec.json.encode(evaluation).decode() if as_json else _page(evaluation, out))
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    height, width = numbers(text, "32x32")
+    return height, width
 
 
 @contextmanager

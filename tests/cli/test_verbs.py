@@ -94,6 +94,15 @@ def test_a_failed_training_says_why(tmp_path):
     assert "not trained" in result.stdout
 
 
+def test_a_folder_of_images_is_trained_on_at_the_size_that_is_asked_for(tmp_path):
+    pets(tmp_path / "pets")
+    codec.write(initial(), tmp_path / "dna.json")
+    command = ("train", tmp_path / "dna.json", "--data", tmp_path / "pets", "--steps", 5, "--json")
+    asked, median = facts(*command, "--size", "6x4"), facts(*command)
+    assert asked["flops_forward"] < median["flops_forward"]
+    assert asked["parameters"] == median["parameters"] == 3 * 2 + 2
+
+
 def pets(folder):
     """A small folder of images, as it should be."""
     from PIL import Image
@@ -141,6 +150,7 @@ BAD = {
     "DNA with NaN": (["dna", "mutate", "nan.json"], "nan.json"),
     "DNA with a dangling edge": (["train", "dangling.json"], "'trunk' is dangling"),
     "strange image shape": (["dna", "show", "good.json", "--image", "32x32"], "32x32x3"),
+    "strange size": (["train", "good.json", "--size", "6"], "like 32x32"),
     "unknown network": (["dna", "zoo", "resnet20"], "did you mean 'resnet-20'"),
     "unknown mutation": (["dna", "mutate", "good.json", "--mutation", "add-skips"], "did you mean 'add-skip'"),
     "mutation that cannot act": (["dna", "mutate", "good.json", "--mutation", "remove-skip"], "none of the allowed"),

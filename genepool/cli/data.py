@@ -1,0 +1,147 @@
+"""`genepool data`: list the data sets, fetch one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genepool.cli.text import table
+
+if TYPE_CHECKING:
+    from genepool.nn.sources import Listing
+
+DATA_DIR = click.option(
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where official files lie."
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group(invoke_without_command=True)
+@DATA_DIR
+@JSON
+@click.pass_context
+def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
+    """List the data sets that can be chosen by name; fetch one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from genepool.nn.sources import SOURCES
+    from genepool.nn.sources.places import data_folder
+
+    data_folder(data_dir)
+    facts = [_facts(SOURCES.get(name), data_dir) for name in SOURCES]
+    click.echo(_json(facts) if as_json else _page(facts))
+
+
+@data.command()
+@click.argument("name")
+@DATA_DIR
+@JSON
+def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
+    """Downloads the data set NAME into the cache, unless it is on this machine already."""
+    from genepool.nn.sources import SOURCES
+    from genepool.nn.sources.places import shown
+
+    listing = SOURCES.get(name)
+    found = None if listing.find is None else listing.find(data_dir)
+    if found is None and listing.fetch is not None:
+        with download_progress() as progress:
+            found = listing.fetch(progress)
+    place = None if found is None else shown(found)
+    click.echo(_json({"name": name, "found": place}) if as_json else f"{name} {_place(place)}")
+
+
+@contextmanager
+def download_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar on a terminal; elsewhere a line for each tenth. Both on standard error."""
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield show
+
+
+def _lines() -> Callable[[str, int, int | None], None]:
+    shown: set[tuple[str, int]] = set()
+
+    def show(name: str, done: int, total: int | None) -> None:
+        tenth = done * 10 // total if total else done // 10**7
+        if (name, tenth) not in shown:
+            shown.add((name, tenth))
+            of = f" of {total / 1e6:.1f}" if total else ""
+            click.echo(f"{name}: {done / 1e6:.1f}{of} MB", err=True)
+
+    return show
+
+
+def _facts(listing: Listing, data_dir: Path | None) -> dict[str, Any]:
+    from genepool.errors import DataError
+    from genepool.nn.sources.places import shown
+
+    facts: dict[str, Any] = {
+        field: getattr(listing, field)
+        for field in ("name", "train", "validation", "test", "height", "width", "channels", "classes", "licence")
+    }
+    facts |= {"shipped": listing.find is None, "found": None, "problem": None}
+    try:
+        found = None if listing.find is None else listing.find(data_dir)
+        facts["found"] = None if found is None else shown(found)
+    except DataError as error:
+        facts["problem"] = str(error)
+    return facts
+
+
+def _page(facts: list[dict[str, Any]]) -> str:
+    header = ("data set", "training", "validation", "test", "size", "classes", "licence", "where")
+    rows = [
+        (
+            fact["name"],
+            *(f"{fact[part]:,}" for part in ("train", "validation", "test")),
+            f"{fact['height']}x{fact['width']}x{fact['channels']}",
+            str(fact["classes"]),
+            fact["licence"],
+            _where(fact),
+        )
+        for fact in facts
+    ]
+    for column in (6, 7):  # text reads better flush left
+        width = max(len(row[column]) for row in (header, *rows))
+        header, *rows = [
+            (*row[:column], row[column].ljust(width), *row[column + 1 :]) for row in (header, *rows)
+        ]  # fmt: skip
+    return table(header, rows)
+
+
+def _where(fact: dict[str, Any]) -> str:
+    if fact["problem"] is not None:
+        return str(fact["problem"])
+    if fact["shipped"] or fact["found"] is not None:
+        return _place(fact["found"])
+    return f"not here: genepool data fetch {fact['name']}"
+
+
+def _place(found: str | None) -> str:
+    return "comes with Genepool" if found is None else f"in {found}"
+
+
+def _json(value: object) -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,189 @@
+"""One image file: its facts from the header, and its pixels as bytes. The only module that decodes users' files.
+
+Grey or colour, 1 to 16 bits, palettes, transparency (laid on white), cameras' orientation, animations (first frame).
+"""
+
+from __future__ import annotations
+
+import logging
+import stat
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from genepool.errors import DataError
+from genepool.nn.sources.places import shown
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+MAX_PIXELS = 64_000_000
+ORIENTATION = 0x0112
+GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N")
+SIXTEEN_BIT_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
+DECODER_ERRORS = (
+    ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, LookupError, MemoryError, OSError,
+    RuntimeError, SyntaxError, TypeError, ValueError, struct.error, zlib.error, Image.DecompressionBombError,
+)  # fmt: skip
+"""What Pillow's decoders have been seen to raise, or may, on damaged files."""
+TRANSPOSITIONS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class _UnusableError(Exception):
+    """A sound image whose pixels cannot be turned into bytes; the text says what they are."""
+
+
+class Facts(NamedTuple):
+    """What the header of an image file tells."""
+
+    height: int
+    """As seen: after the camera's orientation."""
+    width: int
+    grey: bool
+
+
+def read_facts(path: Path) -> Facts:
+    """Size and kind of an image, without decoding it; refuses what is no image, too large, or has a wrong checksum."""
+    with _opened(path) as image:
+        width, height = image.size
+        if image.format != "TIFF" and _orientation(image, decoded=False) >= 5:
+            width, height = height, width
+        facts = Facts(height, width, _is_grey(image))
+        image.verify()
+    return facts
+
+
+def read_pixels(path: Path, *, height: int, width: int, channels: int) -> NDArray[np.uint8]:
+    """The image as (height, width, channels) bytes."""
+    with _opened(path) as image:
+        image.load()
+        plain = _opaque(image, "L" if channels == 1 else "RGB")
+        turn = TRANSPOSITIONS.get(_orientation(image, decoded=True))
+        if turn is not None:
+            plain = plain.transpose(turn)
+        if plain.size != (width, height):
+            plain = plain.resize((width, height), Image.Resampling.BICUBIC)
+        return np.asarray(plain, dtype=np.uint8).reshape(height, width, channels)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """The image, its size checked; whatever goes wrong inside becomes a sentence that names the file."""
+    try:
+        _check_file(path)
+        with _quiet(), path.open("rb") as stream:
+            yield _checked(path, stream)
+    except Image.DecompressionBombError as error:
+        raise _too_large(path) from error
+    except UnidentifiedImageError as error:
+        raise DataError(
+            f"'{shown(path)}' is not an image that can be read (PNG, JPEG, WebP, GIF, BMP or TIFF); take it out."
+        ) from error
+    except _UnusableError as error:
+        raise DataError(
+            f"The image '{shown(path)}' cannot be used, because its pixels are {error}; save it with 8 or 16 bits a "
+            f"pixel."
+        ) from error
+    except DECODER_ERRORS as error:
+        raise _damaged(path, error) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Pillow warns and logs about what is odd in a file; our sentence says enough."""
+    logger = logging.getLogger("PIL")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _damaged(path: Path, error: BaseException) -> DataError:
+    if isinstance(error, OSError) and error.strerror is not None:  # the system's, not Pillow's
+        return DataError(f"'{shown(path)}' cannot be read ({error.strerror}); mend that or take it out.")
+    reason = shown(str(error) or type(error).__name__)
+    return DataError(f"The image '{shown(path)}' is damaged or cut short ({reason}); replace it or take it out.")
+
+
+def _check_file(path: Path) -> None:
+    """Before it is opened: opening a pipe would wait for ever."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError(f"'{shown(path)}' is not a regular file; take it out.")
+    if status.st_size == 0:
+        raise DataError(f"The image '{shown(path)}' is empty (0 bytes); replace it or take it out.")
+
+
+def _checked(path: Path, stream: IO[bytes]) -> Image.Image:
+    image = Image.open(stream, formats=FORMATS)
+    if image.width * image.height > MAX_PIXELS:
+        raise _too_large(path)
+    if 0 in image.size:
+        raise DataError(f"The image '{shown(path)}' has no pixels; replace it or take it out.")
+    return image
+
+
+def _too_large(path: Path) -> DataError:
+    return DataError(f"The image '{shown(path)}' has more than {MAX_PIXELS // 10**6} million pixels; make it smaller.")
+
+
+def _orientation(image: Image.Image, *, decoded: bool) -> int:
+    """1 to 8 after Exif; 1 (upright) where there is none, or one that cannot be read."""
+    if not decoded and image.format == "PNG" and "exif" not in image.info:
+        return 1  # Pillow would decode the whole image to look for it behind the pixels
+    try:
+        value = image.getexif().get(ORIENTATION, 1)
+    except DECODER_ERRORS:
+        return 1
+    return value if isinstance(value, int) and 1 <= value <= 8 else 1
+
+
+def _is_grey(image: Image.Image) -> bool:
+    if image.mode in GREY_MODES:
+        return True
+    if image.mode not in ("P", "PA") or image.palette is None:
+        return False
+    # Not by getpalette(), which decodes the image first. An entry is three colours and perhaps a fourth byte.
+    raw, entry = bytes(image.palette.palette), len(image.palette.rawmode or image.palette.mode)
+    colours = np.frombuffer(raw, dtype=np.uint8)[: len(raw) // entry * entry].reshape(-1, entry)[:, :3]
+    return entry in (3, 4) and bool((colours == colours[:, :1]).all())
+
+
+def _opaque(image: Image.Image, mode: str) -> Image.Image:
+    """In the mode "L" or "RGB", what is transparent laid on white."""
+    if image.mode == mode and not image.has_transparency_data:
+        return image
+    if image.mode in SIXTEEN_BIT_MODES:
+        return _eight_bit(image).convert(mode)
+    if image.mode in ("F", "LAB"):
+        raise _UnusableError("floating-point numbers" if image.mode == "F" else "CIELAB colours")
+    if image.has_transparency_data:
+        picture = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert(mode)
+    return image.convert("RGB").convert(mode)
+
+
+def _eight_bit(image: Image.Image) -> Image.Image:
+    """16 bit grey scaled to 8: Pillow's own conversion would clip it."""
+    values = np.asarray(image)
+    if values.min() < 0 or values.max() > 65535:
+        raise _UnusableError("outside of 0..65535")
+    return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
