@@ -17,6 +17,19 @@
 Each message is one sentence that says what, where and what to do; the command line prints it and exits with 2.
 """
 
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+LONGEST_SHOWN = 400
+
+
+def shown(thing: str | Path) -> str:
+    """A path or somebody's words, fit for a message: one line, not endless; what cannot be printed is escaped."""
+    text = os.fsencode(str(thing)[:LONGEST_SHOWN]).decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
 
 class GenepoolError(Exception):
     """The root: catching it catches everything that Genepool raises on purpose."""

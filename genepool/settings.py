@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from genepool.errors import SettingsError
+from genepool.errors import SettingsError, shown
 from genepool.registry import nearest
 
 
@@ -67,4 +67,4 @@ def override(settings: Settings, assignments: Iterable[str]) -> Settings:
     try:
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"A setting has a value of the wrong kind: {error}.") from None
+        raise SettingsError(f"A setting has a value of the wrong kind: {shown(str(error))}.") from None

@@ -44,7 +44,7 @@ def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
 def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
     """Downloads the data set NAME into the cache, unless it is on this machine already."""
     from genepool.nn.sources import SOURCES
-    from genepool.nn.sources.places import shown
+    from genepool.errors import shown
 
     listing = SOURCES.get(name)
     found = None if listing.find is None else listing.find(data_dir)
@@ -93,7 +93,7 @@ def _lines() -> Callable[[str, int, int | None], None]:
 
 def _facts(listing: Listing, data_dir: Path | None) -> dict[str, Any]:
     from genepool.errors import DataError
-    from genepool.nn.sources.places import shown
+    from genepool.errors import shown
 
     facts: dict[str, Any] = {
         field: getattr(listing, field)

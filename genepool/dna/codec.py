@@ -9,7 +9,7 @@ import msgspec
 
 from genepool.dna.elements import Conv, Identity, Vertex
 from genepool.dna.graph import DNA
-from genepool.errors import InvalidDNAError
+from genepool.errors import InvalidDNAError, shown
 
 VERSION = 1
 MAX_BYTES = 16 * 2**20
@@ -44,7 +44,7 @@ def decode(text: str | bytes) -> DNA:
     except RecursionError:
         raise InvalidDNAError("it is nested too deeply to be a DNA.") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise InvalidDNAError(f"it is not a DNA in JSON: {error}.") from None
+        raise InvalidDNAError(f"it is not a DNA in JSON: {shown(str(error))}.") from None
     return DNA(learning_rate=document.learning_rate, vertices=document.vertices, edges=document.edges)
 
 
@@ -54,11 +54,11 @@ def read(path: Path) -> DNA:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise InvalidDNAError(f"The DNA file '{path}' cannot be read: {error.strerror or error}.") from None
+        raise InvalidDNAError(f"The DNA file '{shown(path)}' cannot be read: {error.strerror or error}.") from None
     try:
         return decode(text)
     except InvalidDNAError as error:
-        raise InvalidDNAError(f"The DNA file '{path}' is not valid: {error}") from None
+        raise InvalidDNAError(f"The DNA file '{shown(path)}' is not valid: {error}") from None
 
 
 def write(dna: DNA, path: Path) -> None:
@@ -69,4 +69,4 @@ def write(dna: DNA, path: Path) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise InvalidDNAError(f"The DNA cannot be written to '{path}': {error.strerror or error}.") from None
+        raise InvalidDNAError(f"The DNA cannot be written to '{shown(path)}': {error.strerror or error}.") from None

@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genepool.dna.shapes import Shape
-from genepool.errors import DataError
+from genepool.errors import DataError, shown
 from genepool.nn.sources.base import Development, Images, Source
-from genepool.nn.sources.places import cache_folder, shown
+from genepool.nn.sources.places import cache_folder
 from genepool.nn.sources.splits import proportional_order, stratified_split
 from genepool.nn.sources.statistics import channel_moments
 

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from genepool.errors import DataError
+from genepool.errors import DataError, shown
 
 MAX_BYTES = 2**32
 
@@ -25,13 +25,15 @@ def from_bytes(data: bytes) -> dict[str, Tensor]:
     try:
         return load(data)
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise DataError(f"these are not weights in safetensors form: {error}.") from None
+        raise DataError(f"these are not weights in safetensors form: {shown(str(error))}.") from None
 
 
 def require_writable(path: Path) -> None:
     """To be asked before a long training, not after it."""
     if not os.access(path.parent, os.W_OK) or path.is_dir():
-        raise DataError(f"The weights cannot be written to '{path}': make its folder first, or choose another place.")
+        raise DataError(
+            f"The weights cannot be written to '{shown(path)}': make its folder first or choose another."
+        )
 
 
 def write_weights(data: bytes, path: Path) -> None:
@@ -42,7 +44,7 @@ def write_weights(data: bytes, path: Path) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise DataError(f"The weights cannot be written to '{path}': {error.strerror or error}.") from None
+        raise DataError(f"The weights cannot be written to '{shown(path)}': {error.strerror or error}.") from None
 
 
 def read_weights(path: Path) -> bytes:
@@ -54,7 +56,7 @@ def read_weights(path: Path) -> bytes:
             raise DataError(f"over {MAX_BYTES} bytes are too many.")
         from_bytes(data)
     except OSError as error:
-        raise DataError(f"The weights file '{path}' cannot be read: {error.strerror or error}.") from None
+        raise DataError(f"The weights file '{shown(path)}' cannot be read: {error.strerror or error}.") from None
     except DataError as error:
-        raise DataError(f"The weights file '{path}' cannot be used: {error}") from None
+        raise DataError(f"The weights file '{shown(path)}' cannot be used: {error}") from None
     return data

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from genepool.errors import DataError, SettingsError
+from genepool.errors import DataError, SettingsError, shown
 from genepool.nn.sources import fashion_mini, published
 from genepool.nn.sources.arrays import ArraySource
 from genepool.nn.sources.base import Development, Images, Source
@@ -20,7 +20,6 @@ from genepool.nn.sources.catalogue import Listing
 from genepool.nn.sources.download import Progress
 from genepool.nn.sources.folder import FolderSource
 from genepool.nn.sources.npz import NpzSource
-from genepool.nn.sources.places import shown
 from genepool.registry import Registry
 
 __all__ = [

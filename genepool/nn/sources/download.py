@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import IO
 from urllib.error import HTTPError, URLError
 
-from genepool.errors import DataError
-from genepool.nn.sources.places import shown
+from genepool.errors import DataError, shown
 
 CHUNK = 1 << 16
 TIMEOUT = 30.0

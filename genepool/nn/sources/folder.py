@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from genepool.errors import DataError, SettingsError
+from genepool.errors import DataError, SettingsError, shown
 from genepool.nn.sources.base import Development, Images
 from genepool.nn.sources.pictures import read_facts, read_pixels
-from genepool.nn.sources.places import shown
 from genepool.nn.sources.splits import held_out_mask
 from genepool.nn.sources.tree import ImageFile, read_tree
 

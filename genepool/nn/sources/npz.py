@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genepool.errors import DataError
+from genepool.errors import DataError, shown
 from genepool.nn.sources.arrays import ArraySource
 from genepool.nn.sources.base import Development, Images
-from genepool.nn.sources.places import shown, stamp
+from genepool.nn.sources.places import stamp
 
 PAIRS = (("x_train", "y_train"), ("x", "y"), ("images", "labels"))
 """The training part is under the first of these pairs that the file holds."""

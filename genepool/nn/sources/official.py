@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from genepool.errors import DataError
+from genepool.errors import DataError, shown
 from genepool.nn.sources.base import Development, Images
 from genepool.nn.sources.download import Progress, RemoteFile, download
 from genepool.nn.sources.official_files import OfficialFile, OfficialFiles, find_official
-from genepool.nn.sources.places import data_folder, downloads_folder, shown, stamp
+from genepool.nn.sources.places import data_folder, downloads_folder, stamp
 
 
 class Layout(Protocol):

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
 
-from genepool.errors import DataError
-from genepool.nn.sources.places import shown
+from genepool.errors import DataError, shown
 
 SizeOf = Callable[[str], int]
 READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)

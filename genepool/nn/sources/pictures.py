@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from genepool.errors import DataError
-from genepool.nn.sources.places import shown
+from genepool.errors import DataError, shown
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_PIXELS = 64_000_000

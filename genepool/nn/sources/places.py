@@ -1,17 +1,11 @@
-"""Where data sets are looked for, where they are kept, and how their paths are shown in messages."""
+"""Where data sets are looked for and where they are kept."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from genepool.errors import DataError
-
-
-def shown(path: str | Path) -> str:
-    """A path fit for a message: bytes that are no text and control characters appear as escapes."""
-    text = os.fsencode(str(path)).decode("utf-8", "backslashreplace")
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+from genepool.errors import DataError, shown
 
 
 def stamp(path: Path) -> str:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from genepool.errors import DataError
-from genepool.nn.sources.places import shown
+from genepool.errors import DataError, shown
 
 PARTS = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
 LITTER = ("thumbs.db", "desktop.ini", "__macosx")

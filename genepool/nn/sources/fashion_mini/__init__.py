@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from genepool.errors import DataError
+from genepool.errors import DataError, shown
 from genepool.nn.sources.base import Development, Images
 from genepool.nn.sources.catalogue import Listing
 from genepool.nn.sources.download import Progress
-from genepool.nn.sources.places import shown
 
 HERE = Path(__file__).parent
 SIDE = 28
