@@ -43,8 +43,8 @@ def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
 @JSON
 def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
     """Downloads the data set NAME into the cache, unless it is on this machine already."""
-    from genepool.nn.sources import SOURCES
     from genepool.errors import shown
+    from genepool.nn.sources import SOURCES
 
     listing = SOURCES.get(name)
     found = None if listing.find is None else listing.find(data_dir)
@@ -92,8 +92,7 @@ def _lines() -> Callable[[str, int, int | None], None]:
 
 
 def _facts(listing: Listing, data_dir: Path | None) -> dict[str, Any]:
-    from genepool.errors import DataError
-    from genepool.errors import shown
+    from genepool.errors import DataError, shown
 
     facts: dict[str, Any] = {
         field: getattr(listing, field)

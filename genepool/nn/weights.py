@@ -31,9 +31,7 @@ def from_bytes(data: bytes) -> dict[str, Tensor]:
 def require_writable(path: Path) -> None:
     """To be asked before a long training, not after it."""
     if not os.access(path.parent, os.W_OK) or path.is_dir():
-        raise DataError(
-            f"The weights cannot be written to '{shown(path)}': make its folder first or choose another."
-        )
+        raise DataError(f"The weights cannot be written to '{shown(path)}': make its folder first or choose another.")
 
 
 def write_weights(data: bytes, path: Path) -> None:
