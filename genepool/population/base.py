@@ -7,7 +7,8 @@ The promise about concurrency, which `genepool.testing.PopulationContract` exami
 * Every change of state is a compare-and-swap: it names the snapshot it starts from, and either it wins or it raises
   `ConcurrencyError` and has changed nothing. Of several who try to change the same snapshot exactly one wins.
 * A change whose outcome is not known at once is looked up. If that fails too, or the disk refuses, `StorageError` is
-  raised: the change has happened wholly or not at all, and the next listing tells which. Repeating the step is safe.
+  raised: the change has happened wholly or not at all, and the next listing tells which. Repeating it is safe: a change
+  that the same worker made before either wins again, with nothing changed, or is refused.
 * An individual is visible only when it is complete, and what its parent passed on belongs to it from then on: nobody's
   collection of the parent can take it away.
 * What `finish` has returned is never lost: the individual is in the population, or its fossil is in the archive.

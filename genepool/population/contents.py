@@ -147,8 +147,19 @@ class Contents:
         return None
 
     def _attempts(self, individual: Individual) -> list[tuple[bool, str]]:
-        parsed = (naming.parse_attempt(name) for name in self._list(self._shards.path(individual)))
+        parsed = (naming.parse_attempt(name) for name in self._entries(individual))
         return [(found[0], found[2]) for found in parsed if found]
+
+    def _entries(self, individual: Individual) -> list[str]:
+        path = self._shards.path(individual)
+        try:
+            return self._files.list(path)
+        except FileNotFoundError as error:
+            raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else.") from error
+        except NotADirectoryError as error:
+            raise Damaged("contents", f"{path} is not a directory") from error
+        except OSError as error:
+            raise StorageError(f"{path} cannot be listed: {error}; try again later.") from error
 
     def _list(self, path: str) -> list[str]:
         try:
@@ -266,7 +277,7 @@ class Contents:
     def strip(self, individual: Individual) -> None:
         """Removes everything large from a DEAD or FAILED individual."""
         path = self._shards.path(individual)
-        for name in self._list(path):
+        for name in self._entries(individual):
             attempt = naming.parse_attempt(name)
             if name == naming.INHERITED:
                 self._files.remove(f"{path}/{name}")

@@ -118,19 +118,15 @@ class DirectoryPopulation(DirectoryView, Population):
             created=round(self._files.wall(), 3),
             inherits=inherits,
         )
-        child = staging.published()
         try:
             self._contents.write_staging(staging, record, source)
-            self._shards.move(staging, child)
-            self._files.sync_dir(self._shards.shard(child.id))
         except OSError as error:
-            self._discard(staging)
+            # Whatever stays of it is found by a sweep, as garbage of ours. From the rename on nothing may be removed
+            # by its old name: if the rename was done after all, a client's cache may lead that name to the new one.
+            with contextlib.suppress(OSError):
+                self._files.remove_tree(self._shards.path(staging))
             raise self._lost_parent(parent, error) from error
-        except (StorageError, ConcurrencyError):
-            self._discard(staging)
-            raise
-        self._note("create", None, child)
-        return child
+        return self._move("create", staging, staging.published(), sync=True)
 
     def _heritage(self, parent: Individual | None) -> tuple[str | None, str | None]:
         if parent is None:
@@ -139,11 +135,6 @@ class DirectoryPopulation(DirectoryView, Population):
         if weights is None:
             return None, None
         return f"{self._shards.path(parent)}/r{parent.attempt}/{naming.WEIGHTS}", weights.sha256
-
-    def _discard(self, staging: Individual) -> None:
-        # What is left here is found by the next sweep, as garbage of ours.
-        with contextlib.suppress(OSError):
-            self._files.remove_tree(self._shards.path(staging))
 
     def _lost_parent(self, parent: Individual | None, error: OSError) -> StorageError | ConcurrencyError:
         # Killed and collected meanwhile, or damaged: reading it again tells, and deals with it.
@@ -207,7 +198,8 @@ class DirectoryPopulation(DirectoryView, Population):
         who = self.who
         if individual.epoch >= naming.MAX_EPOCH - 1:
             return self._move("fail", individual, individual.failed(who, "epochs"), sync=True)
-        progressed = self._progressed(individual)
+        with self._wary_of(individual):
+            progressed = self._progressed(individual)
         mine = self._move("take-over", individual, individual.taken_over(who, progressed=progressed))
         for result in self._contents.complete_results(mine):
             with self._writing_into(mine):
@@ -233,7 +225,7 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def strip(self, individual: Individual) -> None:
         individual.collected(self.who)
-        with self._writing_into(individual):
+        with self._wary_of(individual), self._writing_into(individual):
             # A kill is not synced; weights must not go before it is certain that the victim stays dead.
             self._files.sync_dir(self._shards.shard(individual.id))
             self._contents.strip(individual)
@@ -270,17 +262,14 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def _move(self, what: str, old: Individual, new: Individual, *, sync: bool = False) -> Individual:
         self._shards.move(old, new)
-        self._note(what, old, new)
+        self._survey.changed(old, new)
         if sync:
             try:
                 self._files.sync_dir(self._shards.shard(new.id))
             except OSError as error:
                 raise self._storage_error(error) from error
-        return new
-
-    def _note(self, what: str, old: Individual | None, new: Individual) -> None:
-        self._survey.changed(old, new)
         self._presence.events.note(what, identity=new.id, name=naming.encode(new))
+        return new
 
     def _require_own(self, individual: Individual) -> None:
         if individual.owner != self.who:

@@ -37,9 +37,9 @@ class Survey:
         self._last_dead: set[str] = set()
         self._reported: set[str] = set()
 
-    def changed(self, old: Individual | None, new: Individual) -> None:
+    def changed(self, old: Individual, new: Individual) -> None:
         """Takes note of the worker's own successful change."""
-        if old is not None and old.state in self._changes:
+        if old.state in self._changes:
             self._changes[old.state] -= 1
         if new.state in self._changes:
             self._changes[new.state] += 1

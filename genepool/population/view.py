@@ -16,7 +16,7 @@ from genepool.population.files import Files
 from genepool.population.fossils import Excavation
 from genepool.population.individual import Birth, Census, Checkpoint, Fossil, Individual, Result, State
 from genepool.population.manifest import Manifest, read_manifest
-from genepool.population.shards import Shards
+from genepool.population.shards import Shards, Sweep
 
 
 class DirectoryView(PopulationView):
@@ -40,6 +40,10 @@ class DirectoryView(PopulationView):
 
     def snapshot(self) -> list[Individual]:
         return self._shards.sweep().individuals
+
+    def sweep(self) -> Sweep:
+        """Everything that is there, individuals and foreign entries."""
+        return self._shards.sweep()
 
     def sample(self, rng: random.Random) -> Individual:
         return self._shards.draw(rng)
@@ -68,6 +72,17 @@ class DirectoryView(PopulationView):
                 if individual.state is not State.DEAD:
                     raise
                 return None
+
+    def verify(self, individual: Individual) -> None:
+        """Reads every file of an ALIVE or DEAD individual's result; raises DataError unless all is as promised."""
+        with self._wary_of(individual):
+            result = self._contents.result(individual)
+            for name in result.files:
+                try:
+                    self._contents.stored(individual, result, name)
+                except Missing:
+                    if individual.state is not State.DEAD:
+                        raise
 
     def inherited_weights(self, individual: Individual) -> bytes | None:
         with self._wary_of(individual):
