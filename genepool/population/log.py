@@ -97,17 +97,22 @@ def log_name(kind: str, number: int) -> str:
 
 def read_logs(files: Files, workers: str, kind: str) -> Iterator[tuple[str, bytes | None]]:
     """Every document of every worker's logs of a kind with its place (`<who>/<file>:<line>`), None where damaged."""
-    pattern = re.compile(rf"{kind}([.][1-9][0-9]*)?[.]log", re.ASCII)
     for who in sorted(_names(files, workers)):
-        for name in sorted(_names(files, f"{workers}/{who}")):
-            if pattern.fullmatch(name) is None:
-                continue
+        for number in sorted(_numbers(_names(files, f"{workers}/{who}"), kind)):
+            name = log_name(kind, number)
             try:
                 data = files.load(f"{workers}/{who}/{name}", _LARGEST_LOG)
             except FileNotFoundError:
                 continue
             for line, document in enumerate(documents(data), start=1):
                 yield f"{who}/{name}:{line}", document
+
+
+def _numbers(names: list[str], kind: str) -> Iterator[int]:
+    pattern = re.compile(rf"{kind}(?:[.]([1-9][0-9]{{0,8}}))?[.]log", re.ASCII)
+    for name in names:
+        if found := pattern.fullmatch(name):
+            yield int(found[1] or 0)
 
 
 def _names(files: Files, path: str) -> list[str]:

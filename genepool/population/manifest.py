@@ -196,7 +196,10 @@ def read_config(files: Files, root: str, version: int | None = None) -> tuple[in
 def publish_config(files: Files, root: str, settings: Mapping[str, Any]) -> int:
     """Publishes the next version of the tunable settings and returns its number."""
     data = msgspec.json.encode(dict(settings))
-    while True:
-        number = max(config_versions(files, root), default=0) + 1
-        if publish(files, f"{root}/{_CONFIG}", naming.config_name(number), data):
-            return number
+    try:
+        while True:
+            number = max(config_versions(files, root), default=0) + 1
+            if publish(files, f"{root}/{_CONFIG}", naming.config_name(number), data):
+                return number
+    except OSError as error:
+        raise StorageError(f"New settings cannot be published in {root}: {error}; try again.") from error

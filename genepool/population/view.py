@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from genepool.errors import DataError, GenepoolError
+from genepool.errors import DataError, GenepoolError, StorageError
 from genepool.population import naming
 from genepool.population.base import PopulationView
 from genepool.population.contents import Contents, Damaged, Missing
@@ -94,7 +94,11 @@ class DirectoryView(PopulationView):
             return self._contents.checkpoint(individual)
 
     def fossils(self) -> Iterator[Fossil]:
-        yield from Excavation(self._files, f"{self._root}/workers").fossils().values()
+        try:
+            found = Excavation(self._files, f"{self._root}/workers").fossils()
+        except OSError as error:
+            raise StorageError(f"The archives in {self._root}/workers cannot be read: {error}.") from error
+        yield from found.values()
 
     # Damage.
 

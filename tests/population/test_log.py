@@ -100,5 +100,15 @@ def test_events_are_read_back_in_order(tmp_path: Path) -> None:
     assert [(who, event.what, event.note) for who, event in found] == [("one", "create", ""), ("one", "finish", "é")]
 
 
+def test_the_files_of_a_log_are_read_in_the_order_of_writing(tmp_path: Path) -> None:
+    files = Files()
+    (tmp_path / "one").mkdir()
+    log = EventLog(files, str(tmp_path / "one"))
+    for number in range(12):
+        log.note(f"event {number}")
+        log.close()
+    assert [event.what for _, event in read_events(files, str(tmp_path))] == [f"event {n}" for n in range(12)]
+
+
 def test_log_files_are_numbered_from_the_second_on() -> None:
     assert [log_name("archive", number) for number in range(3)] == ["archive.log", "archive.1.log", "archive.2.log"]
