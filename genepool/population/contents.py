@@ -15,7 +15,6 @@ Every path holds the individual's whole name, so a former owner's calls fail wit
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
@@ -25,13 +24,12 @@ import msgspec
 
 from genepool.errors import ConcurrencyError, StorageError
 from genepool.population import naming
-from genepool.population.files import NO_LINKS, Files
+from genepool.population.files import NO_LINKS, NOT_A_FILE, Files
 from genepool.population.individual import Birth, Checkpoint, Individual, Result, StoredFile
 from genepool.population.shards import Shards, commit
 
 LARGEST_RECORD = 16 << 20
 LARGEST_FILE = 1 << 40
-_DAMAGE = frozenset({errno.EFBIG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
 T = TypeVar("T")
 
 
@@ -176,7 +174,7 @@ class Contents:
         except FileNotFoundError:
             return self._load_again(individual, place, limit)
         except OSError as error:
-            if error.errno in _DAMAGE:
+            if error.errno in NOT_A_FILE:
                 raise Damaged("contents", f"{path} is not a plain file of a sensible size") from error
             raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
 

@@ -31,6 +31,9 @@ _DEEPEST = 8
 UNCERTAIN = frozenset({errno.ENOENT, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EEXIST})
 """After these a call may have happened all the same: a reply was lost, and the repeated request met its own effect."""
 
+NOT_A_FILE = frozenset({errno.EFBIG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
+"""What stands in the place of a file is something else, or far too long: damage, not a failing disk."""
+
 NO_LINKS = frozenset({errno.EMLINK, errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.ENOSYS})
 """No hard link here, but a copy does as well."""
 

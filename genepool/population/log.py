@@ -12,7 +12,8 @@ import re
 import zlib
 from collections.abc import Iterator
 
-from genepool.population.files import Files
+from genepool.population import naming
+from genepool.population.files import NOT_A_FILE, Files
 
 _LARGEST_FILE = 64 << 20
 _LARGEST_LOG = 1 << 32
@@ -97,12 +98,17 @@ def log_name(kind: str, number: int) -> str:
 
 def read_logs(files: Files, workers: str, kind: str) -> Iterator[tuple[str, bytes | None]]:
     """Every document of every worker's logs of a kind with its place (`<who>/<file>:<line>`), None where damaged."""
-    for who in sorted(_names(files, workers)):
+    for who in sorted(filter(naming.is_who, _names(files, workers))):
         for number in sorted(_numbers(_names(files, f"{workers}/{who}"), kind)):
             name = log_name(kind, number)
             try:
                 data = files.load(f"{workers}/{who}/{name}", _LARGEST_LOG)
             except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno not in NOT_A_FILE:
+                    raise
+                yield f"{who}/{name}:0", None
                 continue
             for line, document in enumerate(documents(data), start=1):
                 yield f"{who}/{name}:{line}", document

@@ -14,6 +14,7 @@ from genepool.population.log import documents, frame, log_name
 from genepool.testing import make_birth
 
 DOCUMENTS = [b'{"a":1}', b"{}", b'{"text":"' + b"x" * 50 + b'"}']
+ONE, TWO = "11111111", "22222222"
 LOG = b"".join(frame(document) for document in DOCUMENTS)
 
 
@@ -47,7 +48,7 @@ def fossil(number: int, *, name: str = "D", fitness: float = 0.5) -> Fossil:
 
 def test_fossils_of_all_workers_are_merged(tmp_path: Path) -> None:
     files = Files()
-    for who in ("one", "two"):
+    for who in (ONE, TWO):
         (tmp_path / who).mkdir()
         archive = Archive(files, str(tmp_path / who))
         archive.add(fossil(1))
@@ -61,49 +62,49 @@ def test_fossils_of_all_workers_are_merged(tmp_path: Path) -> None:
 
 def test_records_that_contradict_each_other_are_reported(tmp_path: Path) -> None:
     files = Files()
-    (tmp_path / "one").mkdir()
-    archive = Archive(files, str(tmp_path / "one"))
+    (tmp_path / ONE).mkdir()
+    archive = Archive(files, str(tmp_path / ONE))
     archive.add(fossil(1))
     archive.add(fossil(1, fitness=0.6))
     excavation = Excavation(files, str(tmp_path))
     assert excavation.fossils()["1"].result == fossil(1).result
-    assert excavation.contradictions == ["one/archive.log:2"]
+    assert excavation.contradictions == [f"{ONE}/archive.log:2"]
 
 
 def test_a_torn_archive_keeps_what_came_before(tmp_path: Path) -> None:
     files = Files()
-    (tmp_path / "one").mkdir()
-    archive = Archive(files, str(tmp_path / "one"))
+    (tmp_path / ONE).mkdir()
+    archive = Archive(files, str(tmp_path / ONE))
     archive.add(fossil(1))
-    with (tmp_path / "one" / "archive.log").open("ab") as log:
+    with (tmp_path / ONE / "archive.log").open("ab") as log:
         log.write(b'0badc0de {"torn')
     excavation = Excavation(files, str(tmp_path))
     assert set(excavation.fossils()) == {"1"}
-    assert excavation.damaged == ["one/archive.log:2"]
+    assert excavation.damaged == [f"{ONE}/archive.log:2"]
 
 
 def test_a_document_with_newlines_stays_one_line(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
+    (tmp_path / ONE).mkdir()
     birth = msgspec.structs.replace(make_birth(), id="1", dna=msgspec.Raw(b'{\n "a": [\n1]}'))
-    Archive(Files(), str(tmp_path / "one")).add(Fossil(name="D", birth=birth))
-    assert (tmp_path / "one" / "archive.log").read_bytes().count(b"\n") == 1
+    Archive(Files(), str(tmp_path / ONE)).add(Fossil(name="D", birth=birth))
+    assert (tmp_path / ONE / "archive.log").read_bytes().count(b"\n") == 1
 
 
 def test_events_are_read_back_in_order(tmp_path: Path) -> None:
     files = Files()
-    (tmp_path / "one").mkdir()
+    (tmp_path / ONE).mkdir()
     (tmp_path / "not-a-worker").write_text("x")
-    log = EventLog(files, str(tmp_path / "one"))
+    log = EventLog(files, str(tmp_path / ONE))
     log.note("create", identity="1", name="T")
     log.note("finish", identity="1", name="A", note="é")
     found = list(read_events(files, str(tmp_path)))
-    assert [(who, event.what, event.note) for who, event in found] == [("one", "create", ""), ("one", "finish", "é")]
+    assert [(who, event.what, event.note) for who, event in found] == [(ONE, "create", ""), (ONE, "finish", "é")]
 
 
 def test_the_files_of_a_log_are_read_in_the_order_of_writing(tmp_path: Path) -> None:
     files = Files()
-    (tmp_path / "one").mkdir()
-    log = EventLog(files, str(tmp_path / "one"))
+    (tmp_path / ONE).mkdir()
+    log = EventLog(files, str(tmp_path / ONE))
     for number in range(12):
         log.note(f"event {number}")
         log.close()
