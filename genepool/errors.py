@@ -3,6 +3,7 @@
     GenepoolError
       StepAbandoned               the worker drops this step and goes on
         ConcurrencyError          somebody else changed the individual first
+        StorageError              the disk is full, unwritable or failing; worth another try later
         PopulationTooSmallError   there are not two individuals to compare
         MutationError             this mutation cannot act on this DNA
       InvalidDNAError             which vertex or edge, which rule
@@ -41,6 +42,10 @@ class StepAbandoned(GenepoolError):  # noqa: N818 - not an error, a step that en
 
 class ConcurrencyError(StepAbandoned):
     """Somebody else changed the individual first."""
+
+
+class StorageError(StepAbandoned):
+    """The disk is full, unwritable or failing: the step is undone or will be found by listing; try again later."""
 
 
 class PopulationTooSmallError(StepAbandoned):

@@ -1,0 +1,203 @@
+"""The invariants of the store, checked by a program on a stopped or a running directory.
+
+    I1   what was finished is in the population or in the archive      I8   the size is within its bounds (if given)
+    I2   one place per individual                                      I9   nothing stale is left (if settled)
+    I3   results are complete, hashes match, fitness is the name's     I10  foreign entries are counted, and harmless
+    I4   the states of an individual form a path, epochs never fall    I11  no space is leaked (if settled)
+    I5   after a takeover the former owner changes nothing             I12  whoever was born is somewhere
+    I6   whoever trains has what it inherits                           I13  settings and experiment are the right ones
+    I7   every parent is known
+
+On a running directory a finding counts only if it is still there after another look: absence from one listing proves
+nothing, and what changes while it is read is not damaged.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from genepool.errors import ConcurrencyError, DataError
+from genepool.population import naming
+from genepool.population.events import Event, read_events
+from genepool.population.files import Files
+from genepool.population.fossils import Excavation
+from genepool.population.individual import Birth, Census, Fossil, Individual, State
+from genepool.population.manifest import config_versions
+from genepool.population.view import DirectoryView
+
+
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """One broken invariant and where."""
+
+    invariant: str
+    place: str
+    text: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check found."""
+
+    violations: list[Violation]
+    foreign: list[str]
+    """Entries that are not individuals: reported, never touched."""
+    damaged_lines: list[str]
+    """Torn or damaged lines of archives: expected where a worker crashed while writing one."""
+    census: Census
+    fossils: int
+
+    def __bool__(self) -> bool:
+        """True if everything is in order."""
+        return not self.violations
+
+
+def check(
+    path: str | Path,
+    *,
+    files: Files | None = None,
+    settled: bool = False,
+    bounds: tuple[int, int] | None = None,
+    finished: Iterable[str] = (),
+) -> Report:
+    """Checks a population directory without changing it.
+
+    `settled`: workers were given two leases to clean up, so nothing half-made may be left. `bounds`: the least and the
+    most that may be living. `finished`: ids whose `finish` somebody outside saw succeed.
+    """
+    return _Inspection(DirectoryView.open(path, files=files), files or Files(), settled=settled).run(bounds, finished)
+
+
+class _Inspection:
+    def __init__(self, view: DirectoryView, files: Files, *, settled: bool) -> None:
+        self._view = view
+        self._files = files
+        self._settled = settled
+        self._root = str(view.path)
+        self._found: list[Violation] = []
+        self._births: dict[str, Birth] = {}
+        self._versions = set(config_versions(files, self._root))
+
+    def run(self, bounds: tuple[int, int] | None, finished: Iterable[str]) -> Report:
+        events = list(read_events(self._files, f"{self._root}/workers"))
+        sweep = self._view.sweep()
+        excavation = Excavation(self._files, f"{self._root}/workers")
+        fossils = excavation.fossils()
+        for place in excavation.contradictions:
+            self._broken("I1", f"workers/{place}", "two archived records of one individual contradict each other")
+        for individual in sweep.individuals:
+            self._inspect(individual)
+        self._one_place(sweep.individuals)
+        self._nobody_missing(events, finished, sweep.individuals, fossils)
+        self._path(events)
+        self._size(sweep.census(), bounds)
+        return Report(
+            violations=self._found,
+            foreign=[naming.printable(place) for place in sweep.foreign],
+            damaged_lines=excavation.damaged,
+            census=sweep.census(),
+            fossils=len(fossils),
+        )
+
+    def _broken(self, invariant: str, place: str, text: str) -> None:
+        self._found.append(Violation(invariant=invariant, place=place, text=text))
+
+    # Each individual.
+
+    def _inspect(self, individual: Individual) -> None:
+        state, place = individual.state, self._place(individual)
+        if state in (State.STAGING, State.COLLECTED):
+            if self._settled:
+                self._broken("I9", place, "left behind by a creator or collector that is gone")
+            return
+        if state is State.QUARANTINED:
+            return
+        birth = self._reading("I13", individual, lambda: self._view.read_birth(individual))
+        if birth is not None:
+            self._births[individual.id] = birth
+            if birth.settings_version not in self._versions:
+                self._broken("I13", place, f"names version {birth.settings_version} of the settings, which is unknown")
+        if state in (State.ALIVE, State.DEAD):
+            self._reading("I3", individual, lambda: self._view.verify(individual))
+        elif state is State.TRAINING and birth is not None and birth.inherits is not None:
+            self._reading("I6", individual, lambda: self._view.inherited_weights(individual))
+
+    def _reading(self, invariant: str, individual: Individual, read: Callable[[], object]) -> Birth | None:
+        try:
+            found = read()
+        except ConcurrencyError:
+            return None
+        except DataError as error:
+            self._broken(invariant, self._place(individual), str(error))
+            return None
+        return found if isinstance(found, Birth) else None
+
+    def _place(self, individual: Individual) -> str:
+        shard = naming.shard_name(naming.shard_of(individual.id, self._view.manifest.shards))
+        return f"pop/{shard}/{naming.encode(individual)}"
+
+    # All of them together.
+
+    def _one_place(self, individuals: list[Individual]) -> None:
+        counts = collections.Counter(individual.id for individual in individuals)
+        twins = {identity for identity, count in counts.items() if count > 1}
+        if not twins:
+            return
+        again = collections.Counter(individual.id for individual in self._view.snapshot())
+        for individual in individuals:
+            if individual.id in twins and again[individual.id] > 1:
+                self._broken("I2", self._place(individual), "the individual is in two places")
+
+    def _nobody_missing(
+        self,
+        events: list[tuple[str, Event]],
+        finished: Iterable[str],
+        individuals: list[Individual],
+        fossils: dict[str, Fossil],
+    ) -> None:
+        wanted = dict(self._expected(events, finished, fossils))
+        missing = set(wanted) - {individual.id for individual in individuals} - set(fossils)
+        if missing:
+            missing -= {individual.id for individual in self._view.snapshot()}
+            missing -= set(Excavation(self._files, f"{self._root}/workers").fossils())
+        for identity in sorted(missing):
+            invariant, text = wanted[identity]
+            self._broken(invariant, identity, text)
+
+    def _expected(
+        self, events: list[tuple[str, Event]], finished: Iterable[str], fossils: dict[str, Fossil]
+    ) -> Iterator[tuple[str, tuple[str, str]]]:
+        for birth in [*self._births.values(), *(fossil.birth for fossil in fossils.values())]:
+            for parent in birth.parents:
+                yield parent, ("I7", f"the parent of {birth.id} is neither in the population nor in the archive")
+        for who, event in events:
+            if event.what == "create":
+                yield event.id, ("I12", f"{who} says that it was born, but it is nowhere")
+            elif event.what == "finish":
+                yield event.id, ("I1", f"{who} says that it was finished, but it is nowhere")
+        for identity in finished:
+            yield identity, ("I1", "it was finished, but it is nowhere")
+
+    def _path(self, events: list[tuple[str, Event]]) -> None:
+        epochs: dict[tuple[str, str], int] = {}
+        for who, event in events:
+            individual = naming.parse(event.name)
+            if individual is None or not individual.epoch:
+                continue
+            if individual.epoch < epochs.get((who, event.id), 0):
+                self._broken("I4", event.name, f"{who} brought it back to an earlier epoch")
+            epochs[who, event.id] = individual.epoch
+        attempts: dict[str, set[str]] = collections.defaultdict(set)
+        for _, event in events:
+            individual = naming.parse(event.name) if event.what == "finish" else None
+            if individual is not None:
+                attempts[event.id].add(individual.attempt)
+        for identity, several in attempts.items():
+            if len(several) > 1:
+                self._broken("I5", identity, f"attempts {', '.join(sorted(several))} were all published")
+
+    def _size(self, census: Census, bounds: tuple[int, int] | None) -> None:
+        if bounds is not None and not bounds[0] <= census.living <= bounds[1]:
+            self._broken("I8", "pop", f"{census.living} are living; expected {bounds[0]} to {bounds[1]}")

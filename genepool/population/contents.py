@@ -1,0 +1,316 @@
+"""What is inside an individual's directory: reading it with suspicion, writing it so that it is complete or absent.
+
+    dna.json                            the birth record
+    inherit.safetensors                 hard link to (or copy of) the parent's weights; removed after training
+    a<epoch>-<who>/                     attempt in progress, written by its owner only
+        checkpoint-<step>-<hash>.safetensors
+    r<epoch>-<who>/                     finished attempt
+        result.json                     fitness, metrics, hash and size of every file
+        weights.safetensors
+    failure-<epoch>-<who>.json          the sentence that goes with FAILED
+
+Every path holds the individual's whole name, so a former owner's calls fail with ENOENT from the moment of a takeover.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from genepool.errors import ConcurrencyError, StorageError
+from genepool.population import naming
+from genepool.population.files import NO_LINKS, NOT_A_FILE, Files
+from genepool.population.individual import Birth, Checkpoint, Individual, Result, StoredFile
+from genepool.population.shards import Shards, commit
+
+LARGEST_RECORD = 16 << 20
+LARGEST_FILE = 1 << 40
+T = TypeVar("T")
+
+
+class Damaged(Exception):  # noqa: N818 - turned into a quarantine or a DataError before anybody else sees it
+    """An individual's contents are not what they should be; `why` fits into its name."""
+
+    def __init__(self, why: str, text: str) -> None:
+        super().__init__(text)
+        self.why = why
+
+
+class Missing(Damaged):
+    """A file is not there."""
+
+
+def sha256(data: bytes) -> str:
+    """The hash that binds contents to records."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class Contents:
+    """Reads and writes inside individuals."""
+
+    def __init__(self, files: Files, shards: Shards, experiment: str) -> None:
+        self._files = files
+        self._shards = shards
+        self._experiment = experiment
+        self._births = msgspec.json.Decoder(Birth)
+        self._results = msgspec.json.Decoder(Result)
+
+    # Reading.
+
+    def birth(self, individual: Individual) -> Birth:
+        """The birth record, checked."""
+        data = self._load(individual, naming.BIRTH, LARGEST_RECORD)
+        birth = _decoded(self._births, data, "dna", naming.BIRTH)
+        wrong = (
+            birth.id != individual.id
+            or birth.experiment != self._experiment
+            or not all(naming.is_id(parent) and parent != birth.id for parent in birth.parents)
+            or not (birth.inherits is None or naming.is_hash(birth.inherits))
+        )
+        if wrong:
+            raise Damaged("dna", f"{naming.BIRTH} of {individual.id} belongs to another individual or experiment")
+        return birth
+
+    def result(self, individual: Individual) -> Result:
+        """The result of the attempt that counts, checked against the name."""
+        result = self._result(individual, individual.attempt)
+        if individual.fitness is None or not naming.same_fitness(result.fitness, individual.fitness):
+            raise Damaged("result", f"the name of {individual.id} and its result disagree about the fitness")
+        return result
+
+    def _result(self, individual: Individual, attempt: str) -> Result:
+        place = f"r{attempt}/{naming.RESULT}"
+        result = _decoded(self._results, self._load(individual, place, LARGEST_RECORD), "result", place)
+        good = result.id == individual.id and result.attempt == attempt and math.isfinite(result.fitness)
+        if not (good and all(naming.is_file(name) and naming.is_hash(f.sha256) for name, f in result.files.items())):
+            raise Damaged("result", f"{place} of {individual.id} is not a result of this attempt")
+        return result
+
+    def stored(self, individual: Individual, result: Result, name: str) -> bytes:
+        """One file of a result, checked."""
+        data = self._load(individual, f"r{result.attempt}/{name}", LARGEST_FILE)
+        promised = result.files[name]
+        if len(data) != promised.size or sha256(data) != promised.sha256:
+            raise Damaged("files", f"{name} of {individual.id} does not have the hash that its result promises")
+        return data
+
+    def inherited(self, individual: Individual, birth: Birth) -> bytes:
+        """The parent's weights, checked."""
+        data = self._load(individual, naming.INHERITED, LARGEST_FILE)
+        if sha256(data) != birth.inherits:
+            raise Damaged("inherit", f"{naming.INHERITED} of {individual.id} does not have the hash of its parent's")
+        return data
+
+    def reason(self, individual: Individual) -> str:
+        """The sentence that a failing attempt left, or nothing."""
+        path = f"{self._shards.path(individual)}/{naming.failure_name(f'{individual.epoch}-{individual.owner}')}"
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(self._files.load(path, LARGEST_RECORD), type=str)
+        return ""
+
+    def complete_results(self, individual: Individual) -> Iterator[Result]:
+        """Results of finished attempts with every hash checked, the newest first."""
+        finished = [attempt for is_result, attempt in self._attempts(individual) if is_result]
+        for attempt in sorted(finished, key=lambda attempt: int(attempt.partition("-")[0]), reverse=True):
+            with contextlib.suppress(Damaged):
+                result = self._result(individual, attempt)
+                for name in result.files:
+                    self.stored(individual, result, name)
+                yield result
+
+    def checkpoints(self, individual: Individual) -> list[tuple[int, str, str]]:
+        """Step, attempt and file of every checkpoint, the furthest first; not read, not checked."""
+        found = []
+        for is_result, attempt in self._attempts(individual):
+            directory = f"{'r' if is_result else 'a'}{attempt}"
+            for name in self._list(f"{self._shards.path(individual)}/{directory}"):
+                parsed = naming.parse_checkpoint(name)
+                if parsed:
+                    found.append((parsed[0], attempt, f"{directory}/{name}"))
+        return sorted(found, reverse=True)
+
+    def checkpoint(self, individual: Individual) -> Checkpoint | None:
+        """The furthest checkpoint whose bytes have the hash that its name promises."""
+        for step, _, place in self.checkpoints(individual):
+            parsed = naming.parse_checkpoint(place.rpartition("/")[2])
+            with contextlib.suppress(Damaged):
+                data = self._load(individual, place, LARGEST_FILE)
+                if parsed and sha256(data)[:32] == parsed[1]:
+                    return Checkpoint(step=step, data=data)
+        return None
+
+    def _attempts(self, individual: Individual) -> list[tuple[bool, str]]:
+        parsed = (naming.parse_attempt(name) for name in self._entries(individual))
+        return [(found[0], found[2]) for found in parsed if found]
+
+    def _entries(self, individual: Individual) -> list[str]:
+        path = self._shards.path(individual)
+        try:
+            return self._files.list(path)
+        except FileNotFoundError as error:
+            raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else.") from error
+        except NotADirectoryError as error:
+            raise Damaged("contents", f"{path} is not a directory") from error
+        except OSError as error:
+            raise StorageError(f"{path} cannot be listed: {error}; try again later.") from error
+
+    def _list(self, path: str) -> list[str]:
+        try:
+            return self._files.list(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StorageError(f"{path} cannot be listed: {error}; try again later.") from error
+
+    def _load(self, individual: Individual, place: str, limit: int) -> bytes:
+        path = f"{self._shards.path(individual)}/{place}"
+        try:
+            return self._files.load(path, limit)
+        except FileNotFoundError:
+            return self._load_again(individual, place, limit)
+        except OSError as error:
+            if error.errno in NOT_A_FILE:
+                raise Damaged("contents", f"{path} is not a plain file of a sensible size") from error
+            raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
+
+    def _load_again(self, individual: Individual, place: str, limit: int) -> bytes:
+        # Mostly somebody moved the individual on. Only if a listing made after the failure still shows it in the same
+        # state, and the file is still missing after that listing, is it the contents that are wrong.
+        if not self._shards.present(individual):
+            raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else; choose again.")
+        path = f"{self._shards.path(individual)}/{place}"
+        try:
+            return self._files.load(path, limit)
+        except FileNotFoundError as error:
+            if not self._shards.present(individual):
+                raise ConcurrencyError(f"Individual {individual.id} has just been changed; choose again.") from error
+            raise Missing("contents", f"{path} is missing") from error
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
+
+    # Writing. OSErrors pass; the population gives them their meaning.
+
+    def write_staging(self, staging: Individual, birth: Birth, source: str | None) -> None:
+        """A complete new individual under its private name."""
+        path = self._shards.path(staging)
+        self._files.mkdir(path)
+        self._files.save(f"{path}/{naming.BIRTH}", msgspec.json.encode(birth))
+        if source is not None:
+            self._link(source, path)
+        self._files.sync_dir(path)
+
+    def _link(self, source: str, path: str) -> None:
+        target = f"{path}/{naming.INHERITED}"
+        try:
+            self._files.link(source, target)
+        except OSError as error:
+            if error.errno in NO_LINKS:
+                self._files.save(target, self._files.load(source, LARGEST_FILE))
+            # The name is ours alone: if it is there, a lost reply made the repeated request fail.
+            elif naming.INHERITED not in self._files.list(path):
+                raise
+
+    def open_attempt(self, individual: Individual) -> str:
+        """The directory of the owner's attempt, made if need be."""
+        path = f"{self._shards.path(individual)}/a{individual.attempt}"
+        # Nobody else makes this name: if it exists, we made it.
+        with contextlib.suppress(FileExistsError):
+            self._files.mkdir(path)
+        return path
+
+    def write_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
+        """A new checkpoint beside the old, then without it."""
+        path = self.open_attempt(individual)
+        older = [name for name in self._files.list(path) if naming.parse_checkpoint(name) or name == "new"]
+        name = naming.checkpoint_name(checkpoint.step, sha256(checkpoint.data))
+        if name in older:
+            return
+        self._files.remove(f"{path}/new")
+        self._files.save(f"{path}/new", checkpoint.data)
+        commit(self._files, path, "new", name)
+        self._files.sync_dir(path)
+        self._files.sync_dir(self._shards.path(individual))
+        for old in older:
+            self._files.remove(f"{path}/{old}")
+
+    def write_result(self, individual: Individual, result: Result, files: Mapping[str, bytes]) -> None:
+        """A complete attempt, then the rename that says so."""
+        path = self.open_attempt(individual)
+        for name, data in files.items():
+            self._files.save(f"{path}/{name}", data)
+        self._files.save(f"{path}/{naming.RESULT}", msgspec.json.encode(result))
+        self._files.sync_dir(path)
+        parent = self._shards.path(individual)
+        commit(self._files, parent, f"a{individual.attempt}", f"r{individual.attempt}")
+        self._files.sync_dir(parent)
+
+    def write_reason(self, individual: Individual, reason: str) -> None:
+        """The sentence that goes with FAILED."""
+        path = f"{self._shards.path(individual)}/{naming.failure_name(individual.attempt)}"
+        self._files.save(path, msgspec.json.encode(reason))
+
+    def drop_inherited(self, individual: Individual) -> None:
+        """Removes the link to the parent's weights, which kept their space in use."""
+        with contextlib.suppress(OSError):
+            self._files.remove(f"{self._shards.path(individual)}/{naming.INHERITED}")
+
+    def tidy(self, individual: Individual) -> None:
+        """Removes what training needed from an ALIVE individual; what stays because of an error goes with the rest."""
+        path = self._shards.path(individual)
+        with contextlib.suppress(OSError):
+            for name in self._files.list(path):
+                attempt = naming.parse_attempt(name)
+                if name == naming.INHERITED:
+                    self._files.remove(f"{path}/{name}")
+                elif attempt and name != f"r{individual.attempt}":
+                    self._files.remove_tree(f"{path}/{name}")
+                elif attempt:
+                    self._remove_checkpoints(f"{path}/{name}")
+
+    def strip(self, individual: Individual) -> None:
+        """Removes everything large from a DEAD or FAILED individual."""
+        path = self._shards.path(individual)
+        for name in self._entries(individual):
+            attempt = naming.parse_attempt(name)
+            if name == naming.INHERITED:
+                self._files.remove(f"{path}/{name}")
+            elif attempt and attempt[0]:
+                self._strip_attempt(f"{path}/{name}")
+            elif attempt:
+                self._files.remove_tree(f"{path}/{name}")
+
+    def _strip_attempt(self, path: str) -> None:
+        for name in self._list(path):
+            if name != naming.RESULT:
+                self._files.remove_tree(f"{path}/{name}")
+
+    def _remove_checkpoints(self, path: str) -> None:
+        for name in self._files.list(path):
+            if naming.parse_checkpoint(name):
+                self._files.remove(f"{path}/{name}")
+
+
+def promise(files: Mapping[str, bytes]) -> dict[str, StoredFile]:
+    """What a result says about its files."""
+    return {name: StoredFile(sha256=sha256(data), size=len(data)) for name, data in files.items()}
+
+
+def check_result(fitness: float, files: Mapping[str, bytes]) -> None:
+    """Refuses what could not be told from damage later."""
+    if not math.isfinite(fitness):
+        raise ValueError(f"The fitness {fitness} is not finite; a training that diverged has fitness 0.0.")
+    for name in files:
+        if not naming.is_file(name):
+            raise ValueError(f"An attempt cannot hold a file called '{name}'; use lower-case letters and one suffix.")
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, why: str, place: str) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Damaged(why, f"{place} is not a record of ours ({error})") from error

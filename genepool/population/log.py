@@ -1,0 +1,128 @@
+"""Append-only logs with one writer each: `<crc32> <json>` lines that survive a torn end.
+
+A writer never mends a file: after a failed write or sync it goes on in the next one (`archive.log`, `archive.1.log`,
+...), since a failed sync may have dropped what was written before it. A reader skips and counts what does not add up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+import zlib
+from collections.abc import Iterator
+
+from genepool.population import naming
+from genepool.population.files import NOT_A_FILE, Files
+
+_LARGEST_FILE = 64 << 20
+_LARGEST_LOG = 1 << 32
+
+
+def frame(document: bytes) -> bytes:
+    """One line of a log; the document must not hold a newline."""
+    return b"%08x %b\n" % (zlib.crc32(document), document)
+
+
+def unframe(line: bytes) -> bytes | None:
+    """The document of one line without its newline, or None if the line is damaged."""
+    document = line[9:]
+    return document if line[:9] == b"%08x " % zlib.crc32(document) else None
+
+
+def documents(data: bytes) -> Iterator[bytes | None]:
+    """Every document in the bytes of a log; None for each damaged line, and for an end that has no newline."""
+    *lines, rest = data.split(b"\n")
+    for line in lines:
+        yield unframe(line)
+    if rest:
+        yield None
+
+
+class Log:
+    """The writing end of one log."""
+
+    def __init__(self, files: Files, directory: str, kind: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._kind = kind
+        self._descriptor: int | None = None
+        self._number = -1
+        self._length = 0
+
+    def append(self, document: bytes, *, lasting: bool) -> None:
+        """Adds a document; a lasting one is synced and read back. After an OSError nothing is promised about it."""
+        line = frame(document)
+        if self._descriptor is None or self._length > _LARGEST_FILE:
+            self._descriptor = self._next_file()
+        try:
+            self._files.write_all(self._descriptor, line)
+            if lasting:
+                self._make_sure(self._descriptor, line)
+        except OSError:
+            self.close()
+            raise
+        self._length += len(line)
+
+    def _make_sure(self, descriptor: int, line: bytes) -> None:
+        if self._files.safe:
+            self._files.fsync(descriptor)
+        if self._files.read_at(descriptor, len(line), self._length) != line:
+            raise OSError(errno.EIO, "what was appended does not read back", self._path)
+
+    def close(self) -> None:
+        """Ends the current file; the next document begins another."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            # Whatever mattered in this file was synced and read back before this.
+            with contextlib.suppress(OSError):
+                self._files.close(descriptor)
+
+    @property
+    def _path(self) -> str:
+        return f"{self._directory}/{log_name(self._kind, self._number)}"
+
+    def _next_file(self) -> int:
+        self.close()
+        self._number += 1
+        self._length = 0
+        descriptor = self._files.open_log(self._path)
+        self._files.sync_dir(self._directory)
+        return descriptor
+
+
+def log_name(kind: str, number: int) -> str:
+    """The file of a log: `archive.log`, then `archive.1.log` and so on."""
+    return f"{kind}.log" if number == 0 else f"{kind}.{number}.log"
+
+
+def read_logs(files: Files, workers: str, kind: str) -> Iterator[tuple[str, bytes | None]]:
+    """Every document of every worker's logs of a kind with its place (`<who>/<file>:<line>`), None where damaged."""
+    for who in sorted(filter(naming.is_who, _names(files, workers))):
+        for number in sorted(_numbers(_names(files, f"{workers}/{who}"), kind)):
+            name = log_name(kind, number)
+            try:
+                data = files.load(f"{workers}/{who}/{name}", _LARGEST_LOG)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno not in NOT_A_FILE:
+                    raise
+                yield f"{who}/{name}:0", None
+                continue
+            for line, document in enumerate(documents(data), start=1):
+                yield f"{who}/{name}:{line}", document
+
+
+def _numbers(names: list[str], kind: str) -> Iterator[int]:
+    pattern = re.compile(rf"{kind}(?:[.]([1-9][0-9]{{0,8}}))?[.]log", re.ASCII)
+    for name in names:
+        if found := pattern.fullmatch(name):
+            yield int(found[1] or 0)
+
+
+def _names(files: Files, path: str) -> list[str]:
+    try:
+        return files.list(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,307 @@
+"""A population in the memory of one process, under the same contract: for tests, and for simulations of any size.
+
+Draws, counts and changes cost the same whatever the size. All workers share one `MemoryStore`; a worker that is to be
+killed in a simulation is simply not used any more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from genepool.errors import ConcurrencyError, PopulationTooSmallError
+from genepool.population import naming
+from genepool.population.base import Population
+from genepool.population.contents import check_result, promise, sha256
+from genepool.population.individual import (
+    FREE,
+    LIVING,
+    STRIKES,
+    Birth,
+    Census,
+    Checkpoint,
+    Fossil,
+    Individual,
+    Result,
+    State,
+)
+from genepool.population.lease import Pulse
+from genepool.population.manifest import DEFAULT_LEASE
+
+
+class _Body(msgspec.Struct, kw_only=True):
+    individual: Individual
+    birth: Birth
+    inherited: bytes | None
+    checkpoints: dict[str, Checkpoint]
+    result: Result | None = None
+    files: Mapping[str, bytes] | None = None
+    reason: str = ""
+
+
+class MemoryStore:
+    """What the workers of one population share."""
+
+    def __init__(
+        self,
+        *,
+        lease: float = DEFAULT_LEASE,
+        clock: Callable[[], float] = time.monotonic,
+        experiment: str = "00000000-0000-4000-8000-000000000000",
+    ) -> None:
+        self.lease = lease
+        self.clock = clock
+        self.experiment = experiment
+        self.bodies: dict[str, _Body] = {}
+        self.fossils: dict[str, Fossil] = {}
+        self.counts = dict.fromkeys(State, 0)
+        self.workers = 0
+        # Who was heard of longest ago comes first, so looking for the silent does not look at everybody.
+        self.heard: OrderedDict[str, float] = OrderedDict()
+        self.owned: dict[str, dict[str, None]] = {}
+        self._living: list[str] = []
+        self._places: dict[str, int] = {}
+        self._ids = itertools.count(1)
+        self.dead: dict[str, None] = {}
+
+    def next_id(self) -> str:
+        """The next id; in memory a number is unique enough, and runs repeat."""
+        return naming.make_id(next(self._ids), bytes(10))
+
+    def body(self, individual: Individual) -> _Body:
+        """What belongs to a snapshot that still holds."""
+        body = self.bodies.get(individual.id)
+        if body is None or body.individual != individual:
+            raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else; choose again.")
+        return body
+
+    def draw(self, rng: random.Random) -> Individual:
+        """One of the living, each equally likely."""
+        if not self._living:
+            raise PopulationTooSmallError("The population has no living individual to draw; make the first ones.")
+        return self.bodies[self._living[rng.randrange(len(self._living))]].individual
+
+    def add(self, body: _Body) -> None:
+        """A new individual."""
+        self.bodies[body.individual.id] = body
+        self._enter(body.individual)
+
+    def move(self, old: Individual, new: Individual) -> Individual:
+        """The compare-and-swap; repeating one's own is harmless, as in a directory, where it cannot be told apart."""
+        known = self.bodies.get(old.id)
+        if known is not None and known.individual == new:
+            return new
+        self.body(old).individual = new
+        self._leave(old)
+        self._enter(new)
+        return new
+
+    def remove(self, old: Individual) -> None:
+        """The end."""
+        del self.bodies[old.id]
+        self._leave(old)
+
+    def _enter(self, new: Individual) -> None:
+        self.counts[new.state] += 1
+        if new.state in LIVING and new.id not in self._places:
+            self._places[new.id] = len(self._living)
+            self._living.append(new.id)
+        if new.state is State.TRAINING:
+            self.owned.setdefault(new.owner, {})[new.id] = None
+        elif new.state in (State.DEAD, State.FAILED):
+            self.dead[new.id] = None
+
+    def _leave(self, old: Individual) -> None:
+        self.counts[old.state] -= 1
+        if old.state is State.TRAINING:
+            self.owned[old.owner].pop(old.id)
+        self.dead.pop(old.id, None)
+        now = self.bodies.get(old.id)
+        if old.state in LIVING and (now is None or now.individual.state not in LIVING):
+            # The last one takes the free place, so that drawing stays one look-up.
+            place, last = self._places.pop(old.id), self._living.pop()
+            if last != old.id:
+                self._living[place] = last
+                self._places[last] = place
+
+
+class MemoryPopulation(Population):
+    """One worker's view of a population in memory."""
+
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        self.store = store or MemoryStore()
+        self.store.workers += 1
+        self.who = naming.make_who(lambda length: self.store.workers.to_bytes(length))
+        self._pulse = Pulse(self.store.lease, self.store.clock())
+        self.beat("start", 0)
+
+    # Looking.
+
+    def snapshot(self) -> list[Individual]:
+        return sorted((body.individual for body in self.store.bodies.values()), key=lambda individual: individual.id)
+
+    def sample(self, rng: random.Random) -> Individual:
+        return self.store.draw(rng)
+
+    def census(self, *, fresh: bool = False) -> Census:
+        counts = self.store.counts
+        return Census(
+            training=counts[State.TRAINING],
+            alive=counts[State.ALIVE],
+            dead=counts[State.DEAD],
+            failed=counts[State.FAILED],
+            quarantined=counts[State.QUARANTINED],
+        )
+
+    def orphans(self) -> list[Individual]:
+        store, now = self.store, self.store.clock()
+        silent = itertools.takewhile(lambda who: self._silent(who, now), store.heard)
+        owners = dict.fromkeys((FREE, self.who, *silent))
+        found = [store.bodies[identity].individual for who in owners for identity in store.owned.get(who, ())]
+        return sorted(found, key=lambda individual: individual.id)
+
+    def abandoned(self, individual: Individual) -> bool:
+        if individual.state is not State.TRAINING:
+            return False
+        return individual.owner in (FREE, self.who) or self._silent(individual.owner, self.store.clock())
+
+    def _silent(self, who: str, now: float) -> bool:
+        return min(now - self.store.heard[who], self._pulse.steady_for(now)) >= self.store.lease
+
+    def garbage(self) -> list[Individual]:
+        return [self.store.bodies[identity].individual for identity in itertools.islice(self.store.dead, 5)]
+
+    # Reading.
+
+    def read_birth(self, individual: Individual) -> Birth:
+        return self.store.body(individual).birth
+
+    def read_result(self, individual: Individual) -> Result:
+        result = self.store.body(individual).result
+        if result is None:
+            raise ConcurrencyError(f"Individual {individual.id} has no result yet; choose again.")
+        return result
+
+    def weights(self, individual: Individual) -> bytes | None:
+        body = self.store.body(individual)
+        return None if body.files is None else body.files.get(naming.WEIGHTS)
+
+    def inherited_weights(self, individual: Individual) -> bytes | None:
+        return self.store.body(individual).inherited
+
+    def checkpoint(self, individual: Individual) -> Checkpoint | None:
+        found = self.store.body(individual).checkpoints.values()
+        return max(found, key=lambda checkpoint: checkpoint.step, default=None)
+
+    def fossils(self) -> Iterator[Fossil]:
+        yield from list(self.store.fossils.values())
+
+    # Changing.
+
+    def create(self, birth: Birth, *, parent: Individual | None = None) -> Individual:
+        inherited = None if parent is None else self._heritage(parent)
+        child = Individual(id=self.store.next_id(), state=State.STAGING, owner=self.who).published()
+        record = msgspec.structs.replace(
+            birth,
+            dna=msgspec.Raw(msgspec.json.format(bytes(birth.dna), indent=-1)),
+            id=child.id,
+            experiment=self.store.experiment,
+            created=self.store.clock(),
+            inherits=None if inherited is None else sha256(inherited),
+        )
+        self.store.add(_Body(individual=child, birth=record, inherited=inherited, checkpoints={}))
+        return child
+
+    def _heritage(self, parent: Individual) -> bytes | None:
+        weights = self.weights(parent)
+        if weights is None and naming.WEIGHTS in self.read_result(parent).files:
+            raise ConcurrencyError(f"Individual {parent.id} died before its child was born; choose another pair.")
+        return weights
+
+    def save_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
+        self._require_own(individual)
+        naming.checkpoint_name(checkpoint.step, "")
+        self.store.body(individual).checkpoints[individual.attempt] = checkpoint
+
+    def finish(
+        self,
+        individual: Individual,
+        *,
+        fitness: float,
+        metrics: Mapping[str, Any] | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> Individual:
+        self._require_own(individual)
+        files = dict(files or {})
+        check_result(fitness, files)
+        alive = individual.finished(individual.attempt, float(fitness))
+        body = self.store.body(individual)
+        body.result = Result(
+            id=individual.id,
+            attempt=individual.attempt,
+            fitness=float(fitness),
+            metrics=dict(metrics or {}),
+            files=promise(files),
+            finished=self.store.clock(),
+        )
+        body.files, body.inherited, body.checkpoints = files, None, {}
+        return self.store.move(individual, alive)
+
+    def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
+        self._require_own(individual)
+        failed = self.store.move(individual, individual.failed(self.who, naming.valid_why(why)))
+        self.store.body(failed).reason = reason
+        return failed
+
+    def hand_over(self, individual: Individual) -> Individual:
+        self._require_own(individual)
+        return self.store.move(individual, individual.handed_over())
+
+    def take_over(self, individual: Individual) -> Individual:
+        if individual.epoch >= naming.MAX_EPOCH - 1:
+            return self.store.move(individual, individual.failed(self.who, "epochs"))
+        steps = {attempt: saved.step for attempt, saved in self.store.body(individual).checkpoints.items()}
+        last = steps.pop(individual.attempt, -1)
+        progressed = last > max(steps.values(), default=-1)
+        mine = self.store.move(individual, individual.taken_over(self.who, progressed=progressed))
+        if mine.strikes >= STRIKES:
+            return self.fail(mine, "strikes", f"{mine.strikes} attempts in a row ended without progress.")
+        return mine
+
+    def kill(self, individual: Individual, why: str = "lost") -> Individual:
+        return self.store.move(individual, individual.killed(self.who, naming.valid_why(why)))
+
+    def quarantine(self, individual: Individual, why: str) -> Individual:
+        return self.store.move(individual, individual.quarantined(self.who, naming.valid_why(why)))
+
+    def strip(self, individual: Individual) -> None:
+        individual.collected(self.who)
+        body = self.store.body(individual)
+        body.files, body.inherited, body.checkpoints = {}, None, {}
+
+    def collect(self, individual: Individual) -> None:
+        individual.collected(self.who)
+        body = self.store.body(individual)
+        fossil = Fossil(name=naming.encode(individual), birth=body.birth, result=body.result, reason=body.reason)
+        self.store.fossils[individual.id] = fossil
+        self.store.remove(individual)
+
+    def beat(self, phase: str, step: int) -> None:
+        now = self.store.clock()
+        if self._pulse.due(phase, step, now) is not None:
+            self._pulse.written(now)
+            self.store.heard[self.who] = now
+            self.store.heard.move_to_end(self.who)
+
+    def close(self) -> None:
+        return
+
+    def _require_own(self, individual: Individual) -> None:
+        if individual.owner != self.who:
+            raise ConcurrencyError(f"Individual {individual.id} is trained by {individual.owner}; take it over first.")

@@ -1,0 +1,180 @@
+"""The shards of a population directory: listing names, drawing from them, and the one rename that commits a change.
+
+Absence from a listing proves nothing and is never acted on. A listing of up to 300 entries is one system call and so a
+true snapshot on a local disk; with a network it may be a minute old, which costs lost races, not individuals.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from operator import itemgetter
+
+import msgspec
+
+from genepool.errors import ConcurrencyError, PopulationTooSmallError, StorageError
+from genepool.population import naming
+from genepool.population.files import UNCERTAIN, Files
+from genepool.population.individual import Census, Individual, State
+
+_TRIES = 3
+_DRAWS = 16
+_by_id = itemgetter(slice(naming.PREFIX_LENGTH, naming.PREFIX_LENGTH + naming.ID_LENGTH))
+
+
+def commit(files: Files, parent: str, old: str, new: str) -> None:
+    """Renames inside one directory; when the answer is not a plain yes, finds out by listing what happened.
+
+    The new name belongs to the caller alone, so seeing it means that the rename was done, whatever was reported.
+    """
+    fault: OSError | None = None
+    for _ in range(_TRIES):
+        try:
+            files.rename(f"{parent}/{old}", f"{parent}/{new}")
+            return
+        except OSError as error:
+            fault = error
+        names = _names_after(files, parent, fault)
+        if old not in names:
+            if new in names:
+                return
+            raise ConcurrencyError(f"{old} in {parent} has been changed by somebody else; choose again.") from fault
+        if fault.errno not in UNCERTAIN:
+            break
+    raise StorageError(f"{old} in {parent} cannot be renamed: {fault}; try again later.") from fault
+
+
+def _names_after(files: Files, parent: str, fault: OSError) -> list[str]:
+    try:
+        return files.list(parent)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ConcurrencyError(f"{parent} has been changed by somebody else; choose again.") from error
+    except OSError as error:
+        raise StorageError(f"What became of a rename in {parent} is not known ({fault}, then {error}).") from error
+
+
+class Sweep(msgspec.Struct, kw_only=True):
+    """One look at all shards."""
+
+    individuals: list[Individual]
+    foreign: list[str]
+    """`<shard>/<name>` of what is not an individual's directory, as far as names tell."""
+    largest: int
+    """Living individuals in the fullest shard."""
+
+    def census(self) -> Census:
+        """The counts."""
+        counts = dict.fromkeys(State, 0)
+        for individual in self.individuals:
+            counts[individual.state] += 1
+        return Census(
+            training=counts[State.TRAINING],
+            alive=counts[State.ALIVE],
+            dead=counts[State.DEAD],
+            failed=counts[State.FAILED],
+            quarantined=counts[State.QUARANTINED],
+            foreign=len(self.foreign),
+        )
+
+
+class Shards:
+    """All shard directories of one population."""
+
+    def __init__(self, files: Files, path: str, count: int) -> None:
+        self._files = files
+        self._count = count
+        self._paths = [f"{path}/{naming.shard_name(number)}" for number in range(count)]
+        self._width = 0
+
+    def shard(self, identity: str) -> str:
+        """The path of the shard that holds an individual in all its states."""
+        return self._paths[naming.shard_of(identity, self._count)]
+
+    def path(self, individual: Individual) -> str:
+        """The path of an individual as long as it stays in this state."""
+        return f"{self.shard(individual.id)}/{naming.encode(individual)}"
+
+    def move(self, old: Individual, new: Individual) -> None:
+        """The compare-and-swap: exactly one of all who start from the same snapshot wins."""
+        commit(self._files, self.shard(old.id), naming.encode(old), naming.encode(new))
+
+    def present(self, individual: Individual) -> bool:
+        """Whether a listing made now shows the individual in this state."""
+        return naming.encode(individual) in self._list(self.shard(individual.id))
+
+    def sweep(self) -> Sweep:
+        """Looks at every shard; also learns how full the fullest is, for drawing."""
+        found = Sweep(individuals=[], foreign=[], largest=0)
+        for number, path in enumerate(self._paths):
+            names = self._list(path)
+            found.largest = max(found.largest, len(self._living(names)))
+            for name in names:
+                individual = self._parse(name, number)
+                if individual is None:
+                    found.foreign.append(f"{naming.shard_name(number)}/{name}")
+                else:
+                    found.individuals.append(individual)
+        self._width = found.largest + found.largest // 4 + 1
+        found.individuals.sort(key=lambda individual: individual.id)
+        return found
+
+    def draw(self, rng: random.Random) -> Individual:
+        """One living individual, each equally likely, without listing everything.
+
+        A shard and one of `width` slots are drawn; an empty slot means drawing both again. Since every shard has the
+        same number of slots, every occupied one is equally likely.
+        """
+        for _ in range(_DRAWS if self._count > 1 and self._width else 0):
+            number, slot = rng.randrange(self._count), rng.randrange(self._width)
+            names = self._living(self._list(self._paths[number]))
+            if len(names) > self._width:
+                self._width = len(names) + len(names) // 4 + 1
+            elif slot < len(names):
+                individual = self._parse(names[slot], number)
+                if individual is not None:
+                    return individual
+        return self._draw_from_all(rng)
+
+    def _draw_from_all(self, rng: random.Random) -> Individual:
+        candidates: list[tuple[int, str]] = []
+        for number, path in enumerate(self._paths):
+            names = self._living(self._list(path))
+            self._width = max(self._width, len(names) + len(names) // 4 + 1)
+            candidates.extend((number, name) for name in names)
+        while candidates:
+            place = rng.randrange(len(candidates))
+            number, name = candidates[place]
+            individual = self._parse(name, number)
+            if individual is not None:
+                return individual
+            del candidates[place]
+        raise PopulationTooSmallError("The population has no living individual to draw; make the first ones.")
+
+    def poke(self, identity: Iterator[str], who: str) -> None:
+        """Changes every shard and changes it back, so that no cache, here or elsewhere, keeps an old listing of it.
+
+        The entry looks like one being collected: if we crash in between, it is collected.
+        """
+        for path in self._paths:
+            name = f"{path}/{naming.encode(Individual(id=next(identity), state=State.COLLECTED, owner=who))}"
+            try:
+                self._files.mkdir(name)
+                self._files.rmdir(name)
+            except OSError as error:
+                raise StorageError(f"{path} cannot be changed: {error}; try again later.") from error
+
+    def _list(self, path: str) -> list[str]:
+        try:
+            return self._files.list(path)
+        except OSError as error:
+            raise StorageError(f"{path} cannot be listed: {error}; check the mount and the rights.") from error
+
+    def _living(self, names: list[str]) -> list[str]:
+        # In the order of births, not of the directory's hash table: the same draws then find the same individuals.
+        return sorted([name for name in names if name[:3] in ("A1_", "T1_")], key=_by_id)
+
+    def _parse(self, name: str, number: int) -> Individual | None:
+        individual = naming.parse(name)
+        if individual is None or naming.shard_of(individual.id, self._count) != number:
+            return None
+        return individual

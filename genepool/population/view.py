@@ -1,0 +1,113 @@
+"""A population directory as observers see it: listed, read and checked without a single modifying system call."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from genepool.errors import DataError, GenepoolError, StorageError
+from genepool.population import naming
+from genepool.population.base import PopulationView
+from genepool.population.contents import Contents, Damaged, Missing
+from genepool.population.files import Files
+from genepool.population.fossils import Excavation
+from genepool.population.individual import Birth, Census, Checkpoint, Fossil, Individual, Result, State
+from genepool.population.manifest import Manifest, read_manifest
+from genepool.population.shards import Shards, Sweep
+
+
+class DirectoryView(PopulationView):
+    """One observer's view of a population directory; works on a read-only mount."""
+
+    def __init__(self, path: str | Path, manifest: Manifest, files: Files) -> None:
+        self.path = Path(path)
+        self.manifest = manifest
+        self._root = str(path)
+        self._files = files
+        self._shards = Shards(files, f"{path}/pop", manifest.shards)
+        self._contents = Contents(files, self._shards, manifest.uuid)
+
+    @classmethod
+    def open(cls, path: str | Path, *, files: Files | None = None) -> Self:
+        """Enters an experiment; raises PopulationFormatError if there is none of ours."""
+        files = files or Files()
+        return cls(path, read_manifest(files, str(path)), files)
+
+    # Looking.
+
+    def snapshot(self) -> list[Individual]:
+        return self._shards.sweep().individuals
+
+    def sweep(self) -> Sweep:
+        """Everything that is there, individuals and foreign entries."""
+        return self._shards.sweep()
+
+    def sample(self, rng: random.Random) -> Individual:
+        return self._shards.draw(rng)
+
+    def census(self, *, fresh: bool = False) -> Census:
+        return self._shards.sweep().census()
+
+    # Reading.
+
+    def read_birth(self, individual: Individual) -> Birth:
+        with self._wary_of(individual):
+            return self._contents.birth(individual)
+
+    def read_result(self, individual: Individual) -> Result:
+        with self._wary_of(individual):
+            return self._contents.result(individual)
+
+    def weights(self, individual: Individual) -> bytes | None:
+        result = self.read_result(individual)
+        if naming.WEIGHTS not in result.files:
+            return None
+        with self._wary_of(individual):
+            try:
+                return self._contents.stored(individual, result, naming.WEIGHTS)
+            except Missing:
+                if individual.state is not State.DEAD:
+                    raise
+                return None
+
+    def verify(self, individual: Individual) -> None:
+        """Reads every file of an ALIVE or DEAD individual's result; raises DataError unless all is as promised."""
+        with self._wary_of(individual):
+            result = self._contents.result(individual)
+            for name in result.files:
+                try:
+                    self._contents.stored(individual, result, name)
+                except Missing:
+                    if individual.state is not State.DEAD:
+                        raise
+
+    def inherited_weights(self, individual: Individual) -> bytes | None:
+        with self._wary_of(individual):
+            birth = self._contents.birth(individual)
+            return None if birth.inherits is None else self._contents.inherited(individual, birth)
+
+    def checkpoint(self, individual: Individual) -> Checkpoint | None:
+        with self._wary_of(individual):
+            return self._contents.checkpoint(individual)
+
+    def fossils(self) -> Iterator[Fossil]:
+        try:
+            found = Excavation(self._files, f"{self._root}/workers").fossils()
+        except OSError as error:
+            raise StorageError(f"The archives in {self._root}/workers cannot be read: {error}.") from error
+        yield from found.values()
+
+    # Damage.
+
+    @contextlib.contextmanager
+    def _wary_of(self, individual: Individual) -> Iterator[None]:
+        try:
+            yield
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
+
+    def _met_damage(self, individual: Individual, damage: Damaged) -> GenepoolError:
+        return DataError(f"Individual {individual.id} is damaged: {damage}; `genepool check` tells more.")

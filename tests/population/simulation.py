@@ -1,0 +1,214 @@
+"""Deterministic simulation: real worker code over a fake file system, one system call at a time.
+
+Every worker is a thread that waits for the baton before each of its system calls; whoever holds it draws, from the one
+seeded generator, who is next, who freezes, crashes or meets an error, and when the power fails. The same seed is the
+same history. Afterwards the faults end, workers get time to repair, and the invariants are checked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from genepool.errors import GenepoolError
+from genepool.population import DirectoryPopulation, State
+from genepool.population.check import Report, check
+
+from .fake_files import Crash, Disk, FakeFiles, Folder
+from .toy import ToyWorker
+
+ROOT = "/exp"
+ERRORS = (errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EACCES)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How rough a simulation is; probabilities are per system call."""
+
+    workers: int = 8
+    size: int = 8
+    calls: int = 2_000
+    lease: float = 500.0
+    durability: str = "safe"
+    stale: float = 0.3
+    crash: float = 0.002
+    freeze: float = 0.002
+    error: float = 0.002
+    lost_reply: float = 0.004
+    power_loss: float = 0.0
+
+
+class Over(BaseException):
+    """The simulation has made all its calls."""
+
+
+class Simulation:
+    """One history."""
+
+    def __init__(self, seed: int, plan: Plan, population: type[DirectoryPopulation] = DirectoryPopulation) -> None:
+        self.rng = random.Random(seed)
+        self.plan = plan
+        self.kind = population
+        self.disk = Disk()
+        self.now = 1_000.0
+        self.calls = 0
+        self.blackouts = 0
+        self.finished: dict[str, float] = {}
+        self.used_names: set[str] = set()
+        self.problems: list[str] = []
+        self.trace = hashlib.sha256()
+        self.crashes = self.freezes = self.takeovers = 0
+        self._turns = [threading.Lock() for _ in range(plan.workers)]
+        self._wakes = [0.0] * plan.workers
+        self._running = [True] * plan.workers
+        self._done = threading.Event()
+        self.disk.root.entries["exp"] = self.disk.root.durable["exp"] = Folder()
+        self.kind.establish(ROOT, population_size=plan.size, lease=plan.lease, files=self.client())
+
+    def client(self, meddle: Any = None, stale: float = 0.0) -> FakeFiles:
+        return FakeFiles(
+            self.disk,
+            rng=self.rng,
+            clock=lambda: self.now,
+            durability=self.plan.durability,
+            stale=stale,
+            meddle=meddle,
+        )
+
+    # Running.
+
+    def run(self) -> Report:
+        """The rough part, the repair, and the verdict."""
+        for turn in self._turns:
+            turn.acquire()
+        threads = [threading.Thread(target=self._live, args=(number,)) for number in range(self.plan.workers)]
+        for thread in threads:
+            thread.start()
+        self._turns[0].release()
+        self._done.wait()
+        for thread in threads:
+            thread.join()
+        self._settle()
+        return check(ROOT, files=self.client(), settled=True, finished=list(self.finished))
+
+    def _live(self, number: int) -> None:
+        self._turns[number].acquire()
+        try:
+            while True:
+                try:
+                    self._incarnation(number)
+                except Crash:
+                    # Somebody starts it again, some time later.
+                    self.crashes += 1
+                    self._wakes[number] = self.now + self.rng.random() * self.plan.lease
+                except GenepoolError:
+                    self._wakes[number] = self.now + self.plan.lease / 10
+        except Over:
+            pass
+        except BaseException as error:  # noqa: BLE001 - a finding, whatever it is
+            self.problems.append(f"worker {number}: {error!r}")
+            self.calls = self.plan.calls
+        self._running[number] = False
+        self._pass_on()
+
+    def _incarnation(self, number: int) -> None:
+        blackouts = self.blackouts
+
+        def meddle(name: str, arguments: tuple[Any, ...], call: Callable[..., Any]) -> Any:
+            self._wait_for_turn(number)
+            if self.blackouts != blackouts:
+                raise Crash
+            return self._call(number, name, arguments, call)
+
+        population = self.kind.open(ROOT, files=self.client(meddle, self.plan.stale))
+        worker = ToyWorker(population, self.rng, self.plan.size, self.finished)
+        while True:
+            worker.try_step()
+
+    def _wait_for_turn(self, number: int) -> None:
+        if self.calls >= self.plan.calls:
+            raise Over
+        self.calls += 1
+        self.now += self.rng.random() * 2
+        following = self._choose()
+        if following != number:
+            self._turns[following].release()
+            self._turns[number].acquire()
+            if self.calls >= self.plan.calls:
+                raise Over
+
+    def _choose(self) -> int:
+        awake = [n for n, wake in enumerate(self._wakes) if wake <= self.now and self._running[n]]
+        if awake:
+            return awake[int(self.rng.random() * len(awake))]
+        alive = [n for n, running in enumerate(self._running) if running]
+        first = min(alive, key=lambda n: self._wakes[n])
+        self.now = max(self.now, self._wakes[first])
+        return first
+
+    def _pass_on(self) -> None:
+        for number, running in enumerate(self._running):
+            if running:
+                self._turns[number].release()
+                return
+        self._done.set()
+
+    # Meddling.
+
+    def _call(self, number: int, name: str, arguments: tuple[Any, ...], call: Callable[..., Any]) -> Any:
+        plan, rng = self.plan, self.rng
+        if rng.random() < plan.freeze:
+            self.freezes += 1
+            self._wakes[number] = self.now + plan.lease * rng.choice((0.2, 1.7, 3.0))
+            self._wait_for_turn(number)
+        if rng.random() < plan.power_loss:
+            self.blackouts += 1
+            self.disk.lose_power(rng)
+            self.used_names.clear()
+            raise Crash
+        luck = rng.random()
+        if luck < plan.crash:
+            raise Crash
+        if luck < plan.crash + plan.error and name != "close":
+            raise OSError(rng.choice(ERRORS), "an injected error")
+        result = call(*arguments)
+        self._watch(number, name, arguments)
+        if luck > 1 - plan.crash:
+            raise Crash
+        if luck > 1 - plan.crash - plan.lost_reply and name in ("rename", "mkdir", "link", "unlink", "rmdir"):
+            raise OSError(errno.EEXIST if name in ("mkdir", "link") else errno.ENOENT, "a lost reply")
+        return result
+
+    def _watch(self, number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        self.trace.update(f"{number} {name} {arguments[0]}\n".encode())
+        if name == "rename" and arguments[1].count("/") == 4 and "/pop/" in arguments[1]:
+            new = arguments[1].rpartition("/")[2]
+            # Collectors may pass an archived individual to and fro before it is gone; nothing can follow from that.
+            if new in self.used_names and not new.startswith("X"):
+                self.problems.append(f"the name {new} was used twice")
+            self.used_names.add(new)
+            self.takeovers += new.startswith("T") and "_1_0_" not in new
+
+    # Afterwards.
+
+    def _settle(self) -> None:
+        """Two workers without faults get two leases and a bit: all must be repaired by then."""
+        workers = [
+            ToyWorker(self.kind.open(ROOT, files=self.client()), self.rng, self.plan.size, self.finished)
+            for _ in range(2)
+        ]
+        for _ in range(12):
+            self.now += self.plan.lease / 5
+            for worker in workers:
+                worker.try_step()
+                worker.try_step()
+        for worker in workers:
+            for individual in worker.population.snapshot():
+                if individual.state in (State.STAGING, State.COLLECTED, State.TRAINING):
+                    worker.population.census(fresh=True)
+                    worker.try_step()

@@ -1,0 +1,221 @@
+"""Fault loops: for every public operation, let its n-th system call fail in every way, for every n.
+
+After each fault the invariants hold, and a fresh worker takes over what was left and goes on evolving.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from genepool.errors import GenepoolError
+from genepool.population import Checkpoint, DirectoryPopulation, Individual
+from genepool.population.check import check
+from genepool.population.manifest import publish_config
+from genepool.testing import Clock, make_birth, make_weights
+
+from .fake_files import Crash, Disk, FakeFiles
+from .toy import ToyWorker
+
+LEASE = 100.0
+FILES = {"weights.safetensors": make_weights()}
+ERRNOS = [errno.ENOSPC, errno.EIO, errno.ESTALE, errno.EACCES, errno.EDQUOT, errno.EROFS, errno.EINTR, errno.ENOENT]
+FAULTS = [
+    *(errno.errorcode[number] for number in ERRNOS),
+    "done-but-failed",
+    "short-write",
+    "crash-before",
+    "crash-after",
+]
+
+
+class Meddler:
+    """Makes one call fail, or all from one call on, once it is armed."""
+
+    def __init__(self, fault: str, *, persistent: bool) -> None:
+        self.fault = fault
+        self.persistent = persistent
+        self.left: int | None = None
+        self.met = False
+        self.dead = False
+
+    def __call__(self, name: str, arguments: tuple[Any, ...], call: Callable[..., Any]) -> Any:
+        if self.dead:
+            raise Crash
+        if self.left is None or not self._applies(name):
+            return call(*arguments)
+        self.left -= 1
+        if self.left == 0 or (self.left < 0 and self.persistent):
+            self.met = True
+            return self._fail(name, arguments, call)
+        return call(*arguments)
+
+    def _applies(self, name: str) -> bool:
+        if self.fault == "short-write":
+            return name == "write"
+        if self.fault == "done-but-failed":
+            return name in ("mkdir", "rename", "link", "unlink", "rmdir")
+        if self.fault in ("ENOSPC", "EDQUOT"):
+            return name in ("mkdir", "link", "open", "write", "fsync", "close")
+        return name != "close" or self.fault.startswith("crash")
+
+    def _fail(self, name: str, arguments: tuple[Any, ...], call: Callable[..., Any]) -> Any:
+        match self.fault:
+            case "crash-before":
+                self.dead = True
+                raise Crash
+            case "crash-after":
+                call(*arguments)
+                self.dead = True
+                raise Crash
+            case "short-write":
+                descriptor, data = arguments
+                return call(descriptor, data[: len(data) // 2])
+            case "done-but-failed":
+                call(*arguments)
+                # A repeated request meets its own effect.
+                number = errno.EEXIST if name in ("mkdir", "link") else errno.ENOENT
+                raise OSError(number, "done, but the reply was lost")
+            case text:
+                if name == "close":
+                    call(*arguments)
+                raise OSError(getattr(errno, text), text)
+
+
+class World:
+    """A small population with one of everything, and a worker that is about to meet a fault."""
+
+    def __init__(self, fault: str, *, persistent: bool = False, durability: str = "safe") -> None:
+        self.disk, self.clock = Disk(), Clock()
+        self.rng = random.Random(1)
+        self.durability = durability
+        setup = self.client()
+        setup._disk.root.entries["exp"] = type(setup._disk.root)()
+        DirectoryPopulation.establish("/exp", population_size=4, lease=LEASE, files=setup)
+        other = DirectoryPopulation.open("/exp", files=setup)
+        self.alive = self.grow(other, 1)
+        self.dead = other.kill(self.grow(other, 2))
+        self.orphan = other.create(make_birth(3, parents=(self.alive,)), parent=self.alive)
+        other.save_checkpoint(self.orphan, Checkpoint(step=5, data=b"five"))
+        self.adoptable = other.create(make_birth(4))
+        self.leave_a_result(other, self.adoptable)
+        self.meddler = Meddler(fault, persistent=persistent)
+        self.files = self.client(self.meddler)
+        self.worker = DirectoryPopulation.open("/exp", files=self.files)
+        self.mine = self.worker.create(make_birth(5, parents=(self.alive,)), parent=self.alive)
+        self.finished = {self.alive.id, self.dead.id}
+
+    def client(self, meddle: Any = None) -> FakeFiles:
+        return FakeFiles(self.disk, rng=self.rng, clock=self.clock, durability=self.durability, meddle=meddle)
+
+    def grow(self, worker: DirectoryPopulation, number: int) -> Individual:
+        return worker.finish(worker.create(make_birth(number)), fitness=number / 10, files=FILES)
+
+    def leave_a_result(self, worker: DirectoryPopulation, individual: Individual) -> None:
+        """As if the owner had crashed between the result and the rename that publishes it."""
+
+        class Stop(Exception):  # noqa: N818
+            pass
+
+        def stop(*_: object) -> None:
+            raise Stop
+
+        shards = worker._shards
+        move, shards.move = shards.move, stop
+        with pytest.raises(Stop):
+            worker.finish(individual, fitness=0.9, files=FILES)
+        shards.move = move
+
+    def goes_on(self) -> None:
+        """A fresh worker repairs what is left and evolves; nothing that was finished is lost."""
+        files = self.client()
+        fresh = ToyWorker(DirectoryPopulation.open("/exp", files=files), random.Random(2), 4, {})
+        self.dead_or_alive()
+        if not self.meddler.dead:
+            survivor = ToyWorker(self.worker, random.Random(3), 4, {})
+            for _ in range(3):
+                survivor.try_step()
+            self.finished |= set(survivor.finished)
+        for _ in range(12):
+            self.clock.advance(LEASE / 5)
+            fresh.try_step()
+        assert sum(fresh.try_step() for _ in range(6)) >= 3
+        for _ in range(3):
+            fresh.population.census(fresh=True)
+            for individual in fresh.population.garbage():
+                fresh.population.collect(individual)
+        report = check("/exp", files=files, settled=True, finished=self.finished | set(fresh.finished))
+        assert report.violations == []
+        assert report.census.living >= 2
+
+    def dead_or_alive(self) -> None:
+        report = check("/exp", files=self.client(), finished=self.finished)
+        assert report.violations == []
+
+
+OPERATIONS: dict[str, Callable[[World], object]] = {
+    "open": lambda w: DirectoryPopulation.open("/exp", files=w.files),
+    "snapshot": lambda w: w.worker.snapshot(),
+    "sample": lambda w: w.worker.sample(random.Random(1)),
+    "census": lambda w: w.worker.census(fresh=True),
+    "orphans": lambda w: w.worker.orphans(),
+    "garbage": lambda w: w.worker.garbage(),
+    "abandoned": lambda w: w.worker.abandoned(w.orphan),
+    "read_birth": lambda w: w.worker.read_birth(w.alive),
+    "read_result": lambda w: w.worker.read_result(w.alive),
+    "weights": lambda w: w.worker.weights(w.alive),
+    "inherited_weights": lambda w: w.worker.inherited_weights(w.mine),
+    "checkpoint": lambda w: w.worker.checkpoint(w.orphan),
+    "fossils": lambda w: list(w.worker.fossils()),
+    "records": lambda w: list(w.worker.records()),
+    "create": lambda w: w.worker.create(make_birth(9)),
+    "create_with_parent": lambda w: w.worker.create(make_birth(9, parents=(w.alive,)), parent=w.alive),
+    "save_checkpoint": lambda w: w.worker.save_checkpoint(w.mine, Checkpoint(step=1, data=b"one")),
+    "finish": lambda w: w.finished.add(w.worker.finish(w.mine, fitness=0.7, files=FILES).id),
+    "fail": lambda w: w.worker.fail(w.mine, "dna", "It has a cycle."),
+    "hand_over": lambda w: w.worker.hand_over(w.mine),
+    "take_over": lambda w: w.worker.take_over(w.orphan),
+    "adopt": lambda w: w.finished.add(w.worker.take_over(w.adoptable).id),
+    "kill": lambda w: w.worker.kill(w.alive),
+    "strip": lambda w: w.worker.strip(w.dead),
+    "collect": lambda w: w.worker.collect(w.dead),
+    "quarantine": lambda w: w.worker.quarantine(w.alive, "files"),
+    "beat": lambda w: w.worker.beat("train", 7),
+    "publish_config": lambda w: publish_config(w.files, "/exp", {"odds": 2}),
+}
+
+
+def run(operation: str, fault: str, number: int, *, persistent: bool, durability: str = "safe") -> bool:
+    """One case; False when the operation makes fewer calls than that."""
+    world = World(fault, persistent=persistent, durability=durability)
+    world.clock.advance(LEASE / 10)
+    world.meddler.left = number
+    with contextlib.suppress(GenepoolError, Crash):
+        OPERATIONS[operation](world)
+    world.meddler.left = None
+    if world.meddler.met:
+        world.goes_on()
+    return world.meddler.met
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_nth_call_fails_once(operation: str, fault: str) -> None:
+    number = 1
+    while run(operation, fault, number, persistent=False):
+        number += 1
+    assert number < 200
+
+
+@pytest.mark.parametrize("fault", ["ENOSPC", "EIO", "EROFS"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_call_from_the_nth_on_fails(operation: str, fault: str) -> None:
+    number = 1
+    while run(operation, fault, number, persistent=True):
+        number += 1
+    assert number < 200

@@ -1,0 +1,115 @@
+"""Logs survive every truncation and every flipped bit; archives merge what agrees and report what does not."""
+
+from pathlib import Path
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genepool.population import Files
+from genepool.population.events import EventLog, read_events
+from genepool.population.fossils import Archive, Excavation
+from genepool.population.individual import Fossil, Result
+from genepool.population.log import documents, frame, log_name
+from genepool.testing import make_birth
+
+DOCUMENTS = [b'{"a":1}', b"{}", b'{"text":"' + b"x" * 50 + b'"}']
+ONE, TWO = "11111111", "22222222"
+LOG = b"".join(frame(document) for document in DOCUMENTS)
+
+
+def test_every_truncation_keeps_the_lines_before_it() -> None:
+    for length in range(len(LOG) + 1):
+        found = list(documents(LOG[:length]))
+        whole = LOG[:length].count(b"\n")
+        assert found[:whole] == DOCUMENTS[:whole]
+        assert all(document is None for document in found[whole:])
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    for bit in range(len(LOG) * 8):
+        damaged = bytearray(LOG)
+        damaged[bit // 8] ^= 1 << bit % 8
+        found = [document for document in documents(bytes(damaged)) if document is not None]
+        assert len(found) <= len(DOCUMENTS) - 1
+        assert all(document in DOCUMENTS for document in found)
+
+
+@given(st.binary())
+def test_any_bytes_can_be_read(data: bytes) -> None:
+    list(documents(data))
+
+
+def fossil(number: int, *, name: str = "D", fitness: float = 0.5) -> Fossil:
+    birth = msgspec.structs.replace(make_birth(number), id=str(number))
+    result = Result(id=str(number), attempt="1-x", fitness=fitness, metrics={}, files={}, finished=1.0)
+    return Fossil(name=name, birth=birth, result=result)
+
+
+def test_fossils_of_all_workers_are_merged(tmp_path: Path) -> None:
+    files = Files()
+    for who in (ONE, TWO):
+        (tmp_path / who).mkdir()
+        archive = Archive(files, str(tmp_path / who))
+        archive.add(fossil(1))
+        archive.add(fossil(2, name=f"D-{who}"))
+        archive.close()
+    excavation = Excavation(files, str(tmp_path))
+    assert set(excavation.fossils()) == {"1", "2"}
+    assert excavation.contradictions == []
+    assert excavation.damaged == []
+
+
+def test_records_that_contradict_each_other_are_reported(tmp_path: Path) -> None:
+    files = Files()
+    (tmp_path / ONE).mkdir()
+    archive = Archive(files, str(tmp_path / ONE))
+    archive.add(fossil(1))
+    archive.add(fossil(1, fitness=0.6))
+    excavation = Excavation(files, str(tmp_path))
+    assert excavation.fossils()["1"].result == fossil(1).result
+    assert excavation.contradictions == [f"{ONE}/archive.log:2"]
+
+
+def test_a_torn_archive_keeps_what_came_before(tmp_path: Path) -> None:
+    files = Files()
+    (tmp_path / ONE).mkdir()
+    archive = Archive(files, str(tmp_path / ONE))
+    archive.add(fossil(1))
+    with (tmp_path / ONE / "archive.log").open("ab") as log:
+        log.write(b'0badc0de {"torn')
+    excavation = Excavation(files, str(tmp_path))
+    assert set(excavation.fossils()) == {"1"}
+    assert excavation.damaged == [f"{ONE}/archive.log:2"]
+
+
+def test_a_document_with_newlines_stays_one_line(tmp_path: Path) -> None:
+    (tmp_path / ONE).mkdir()
+    birth = msgspec.structs.replace(make_birth(), id="1", dna=msgspec.Raw(b'{\n "a": [\n1]}'))
+    Archive(Files(), str(tmp_path / ONE)).add(Fossil(name="D", birth=birth))
+    assert (tmp_path / ONE / "archive.log").read_bytes().count(b"\n") == 1
+
+
+def test_events_are_read_back_in_order(tmp_path: Path) -> None:
+    files = Files()
+    (tmp_path / ONE).mkdir()
+    (tmp_path / "not-a-worker").write_text("x")
+    log = EventLog(files, str(tmp_path / ONE))
+    log.note("create", identity="1", name="T")
+    log.note("finish", identity="1", name="A", note="é")
+    found = list(read_events(files, str(tmp_path)))
+    assert [(who, event.what, event.note) for who, event in found] == [(ONE, "create", ""), (ONE, "finish", "é")]
+
+
+def test_the_files_of_a_log_are_read_in_the_order_of_writing(tmp_path: Path) -> None:
+    files = Files()
+    (tmp_path / ONE).mkdir()
+    log = EventLog(files, str(tmp_path / ONE))
+    for number in range(12):
+        log.note(f"event {number}")
+        log.close()
+    assert [event.what for _, event in read_events(files, str(tmp_path))] == [f"event {n}" for n in range(12)]
+
+
+def test_log_files_are_numbered_from_the_second_on() -> None:
+    assert [log_name("archive", number) for number in range(3)] == ["archive.log", "archive.1.log", "archive.2.log"]

@@ -1,0 +1,100 @@
+"""The manifest is published once; what is not ours is refused with one sentence; settings have versions."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from genepool.errors import PopulationFormatError, StorageError
+from genepool.population import DirectoryPopulation, DirectoryView, Files
+from genepool.population.manifest import publish_config, read_config, read_manifest, shards_for
+from genepool.testing import make_birth
+
+FAST = Files(durability="fast")
+
+
+def test_the_first_of_two_creators_wins(tmp_path: Path) -> None:
+    first = DirectoryPopulation.establish(tmp_path, population_size=10, settings={"data": "a"}, files=FAST)
+    second = DirectoryPopulation.establish(tmp_path, population_size=5_000, settings={"data": "b"}, files=FAST)
+    assert second == first == read_manifest(FAST, str(tmp_path))
+    assert not list(tmp_path.glob("new-*"))
+
+
+@pytest.mark.parametrize(
+    ("size", "shards"), [(1, 1), (100, 1), (1_000, 16), (10_000, 128), (100_000, 1_024), (10**9, 4_096)]
+)
+def test_shards_follow_the_set_point(size: int, shards: int) -> None:
+    assert shards_for(size) == shards
+
+
+@pytest.mark.parametrize(
+    ("contents", "words"),
+    [
+        (None, "no experiment"),
+        ("", "not a manifest"),
+        ("[]", "not a manifest"),
+        ('{"format": 2, "something": "new"}', "format 2"),
+        ('{"format": 1}', "not a manifest"),
+        ('{"format":1,"uuid":"x","shards":0,"lease":1,"population_size":1,"created":0}', "0 shards"),
+        ('{"format":1,"uuid":"x","shards":1,"lease":-1,"population_size":1,"created":0}', "lease"),
+        ("[" * 100_000, "not a manifest"),
+        ("x" * (2 << 20), "cannot be read"),
+    ],
+)
+def test_what_is_not_ours_is_refused_in_one_sentence(tmp_path: Path, contents: str | None, words: str) -> None:
+    if contents is not None:
+        (tmp_path / "experiment.json").write_text(contents)
+    for enter in (DirectoryPopulation.open, DirectoryView.open):
+        with pytest.raises(PopulationFormatError, match=re.escape(words)) as caught:
+            enter(tmp_path, files=FAST)
+        assert "\n" not in str(caught.value)
+    assert not (tmp_path / "pop").exists()
+
+
+def test_a_directory_that_is_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PopulationFormatError, match="no experiment"):
+        DirectoryPopulation.open(tmp_path / "nowhere", files=FAST)
+    with pytest.raises(StorageError, match="cannot be created"):
+        DirectoryPopulation.establish(tmp_path / "nowhere", population_size=1, files=FAST)
+
+
+def test_opening_completes_what_a_crash_left_out(tmp_path: Path) -> None:
+    manifest = DirectoryPopulation.establish(tmp_path, population_size=1_000, tunable={"odds": 1}, files=FAST)
+    (tmp_path / "pop" / "000f").rmdir()
+    (tmp_path / "config" / "000001.json").unlink()
+    DirectoryPopulation.open(tmp_path, files=FAST)
+    assert len(list((tmp_path / "pop").iterdir())) == manifest.shards == 16
+    assert read_config(FAST, str(tmp_path)) == (1, {"odds": 1})
+
+
+def test_the_highest_complete_settings_are_in_force(tmp_path: Path) -> None:
+    DirectoryPopulation.establish(tmp_path, population_size=10, tunable={"odds": 1}, files=FAST)
+    assert publish_config(FAST, str(tmp_path), {"odds": 2}) == 2
+    assert publish_config(FAST, str(tmp_path), {"odds": 3}) == 3
+    (tmp_path / "config" / "000004.json").write_text('{"odds"')
+    (tmp_path / "config" / "notes.txt").write_text("mine")
+    assert read_config(FAST, str(tmp_path)) == (3, {"odds": 3})
+    assert read_config(FAST, str(tmp_path), 2) == (2, {"odds": 2})
+    assert publish_config(FAST, str(tmp_path), {"odds": 5}) == 5
+
+
+def test_the_reserve_is_given_back_on_a_full_disk(tmp_path: Path) -> None:
+    class FullDisk(Files):
+        full = False
+
+        def write(self, descriptor: int, data: bytes | memoryview) -> int:
+            if self.full:
+                raise OSError(28, "No space left on device")
+            return super().write(descriptor, data)
+
+    files = FullDisk(durability="fast")
+    DirectoryPopulation.establish(tmp_path, population_size=10, files=files)
+    worker = DirectoryPopulation.open(tmp_path, files=files)
+    assert (tmp_path / "reserve").stat().st_size > 1_000_000
+    files.full = True
+    with pytest.raises(StorageError, match="No space left"):
+        worker.create(make_birth())
+    assert not (tmp_path / "reserve").exists()
+    files.full = False
+    assert worker.snapshot() == []
+    worker.create(make_birth())

@@ -1,0 +1,36 @@
+"""Five hundred seeded histories of eight workers: stale listings, crashes, stops, lost replies, power loss."""
+
+from __future__ import annotations
+
+import pytest
+
+from .simulation import Plan, Simulation
+
+SEEDS = 500
+BATCH = 50
+POWER = Plan(power_loss=0.001)
+
+
+def plan_of(seed: int) -> Plan:
+    """A quarter of the histories lose power, a quarter have clients that never cache; the rest is as it comes."""
+    return (Plan(), POWER, Plan(stale=0.0), Plan(workers=8, size=4, crash=0.004))[seed % 4]
+
+
+@pytest.mark.parametrize("batch", range(SEEDS // BATCH))
+def test_nothing_is_lost(batch: int) -> None:
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        simulation = Simulation(seed, plan_of(seed))
+        report = simulation.run()
+        assert simulation.problems == [], seed
+        assert report.violations == [], seed
+        assert report.census.living >= 2, seed
+        assert simulation.finished, seed
+
+
+def test_the_same_seed_is_the_same_history() -> None:
+    traces = []
+    for _ in range(2):
+        simulation = Simulation(11, POWER)
+        simulation.run()
+        traces.append((simulation.trace.hexdigest(), simulation.finished))
+    assert traces[0] == traces[1]
