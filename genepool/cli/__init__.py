@@ -16,10 +16,24 @@ from genepool import __version__
 from genepool.errors import GenepoolError
 
 VERBS = {
+    "run": "Evolve: create an experiment, or go on with one.",
+    "worker": "One more worker for an experiment, from any machine that sees it.",
+    "status": "How an experiment stands.",
+    "best": "The best network, with its test accuracy and its weights.",
+    "lineage": "The mutations that led to an individual.",
+    "set": "Change settings of an experiment while it runs.",
+    "replay": "Rebuild an individual from its lineage, and check that it comes out the same.",
+    "check": "Check every invariant of an experiment's directory.",
+    "doctor": "Probe a directory's file system: is it safe for a population?",
+    "gc": "Collect what is dead.",
     "data": "List the data sets, fetch one.",
     "dna": "Show, mutate and write networks' DNA.",
     "train": "Train one network.",
 }
+
+
+FUNCTIONS = {"set": "set_"}
+"""Of verbs whose names mean something else in Python."""
 
 
 class _BadInput(click.ClickException):
@@ -37,7 +51,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = getattr(import_module(f"genepool.cli.{name}"), name)
+        command: click.Command = getattr(import_module(f"genepool.cli.{name}"), FUNCTIONS.get(name, name))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -43,3 +43,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def span(seconds: float) -> str:
+    """A time in two units: 2 m 05 s."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} m"

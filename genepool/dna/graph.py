@@ -114,6 +114,21 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether mutations may change this edge: both its ends must allow it."""
         return self.vertex[edge.from_vertex].outputs_mutable and self.vertex[edge.to_vertex].inputs_mutable
 
+    def in_a_line(self) -> str:
+        """The backbone as the paper's figures write it: `C3x3 +BN+R | C3x3/2 | ...`, then the skips."""
+        layers: list[str] = []
+        for edge in self.backbone:
+            active = "+BN+R" if self.vertex[edge.to_vertex].type == "bn_relu" else ""
+            if isinstance(edge, Conv):
+                stride = f"/{edge.stride}" if edge.stride > 1 else ""
+                layers.append(f"C{edge.filter_width}x{edge.filter_height}{stride}{active}")
+            elif active and layers:
+                layers[-1] += active
+            elif active:
+                layers.append(active[1:])
+        skips = f", {len(self.skips)} skip{'s' if len(self.skips) > 1 else ''}" if self.skips else ""
+        return (" ".join(layers) or "no hidden layer") + skips
+
     # -- editing: each returns a new, checked DNA ----------------------------------------------------------------------
 
     def edited(

@@ -196,6 +196,18 @@ class Files:
             with contextlib.suppress(OSError):
                 self.close(descriptor)
 
+    def load_from(self, path: str, start: int, limit: int) -> bytes:
+        """What a file that grows holds behind a place."""
+        descriptor = self.open(path, _READ)
+        try:
+            size = self.size(descriptor)
+            if not 0 <= size <= limit:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+            return self.read_at(descriptor, size - start, start) if size > start else b""
+        finally:
+            with contextlib.suppress(OSError):
+                self.close(descriptor)
+
     def _read_all(self, descriptor: int, size: int) -> bytes:
         data = self.read(descriptor, min(size, _LARGEST_READ))
         while len(data) < size:

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from genepool.population import naming
 from genepool.population.files import Files
-from genepool.population.individual import Fossil
-from genepool.population.log import Log, read_logs
+from genepool.population.individual import Fossil, Individual
+from genepool.population.log import Log, LogTail, read_logs
 
 
 class Archive:
@@ -60,3 +61,22 @@ class Excavation:
                 yield place, decoder.decode(document)
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 self.damaged.append(place)
+
+
+class FossilTail:
+    """The archives as somebody reads them who comes back: each fossil once, with the individual that it was."""
+
+    def __init__(self, files: Files, workers: str) -> None:
+        self._tail = LogTail(files, workers, "archive")
+
+    def more(self) -> Iterator[tuple[Fossil, Individual]]:
+        """The fossils that were not there before; what is damaged is left out."""
+        decoder = msgspec.json.Decoder(Fossil)
+        for document in self._tail.more():
+            try:
+                fossil = decoder.decode(document)
+            except (msgspec.MsgspecError, RecursionError):
+                continue
+            individual = naming.parse(fossil.name)
+            if individual is not None:
+                yield fossil, individual

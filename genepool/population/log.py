@@ -121,6 +121,36 @@ def _numbers(names: list[str], kind: str) -> Iterator[int]:
             yield int(found[1] or 0)
 
 
+class LogTail:
+    """Reads logs of one kind again and again, each time only what was added."""
+
+    def __init__(self, files: Files, workers: str, kind: str) -> None:
+        self._files, self._workers = files, workers
+        self._pattern = _pattern(kind)
+        self._read: dict[str, int] = {}
+
+    def more(self) -> Iterator[bytes]:
+        """Every whole, undamaged document that was not there before. A line without its end is left for later."""
+        for who in sorted(_names(self._files, self._workers)):
+            for name in sorted(_names(self._files, f"{self._workers}/{who}")):
+                if self._pattern.fullmatch(name):
+                    yield from self._more_of(f"{self._workers}/{who}/{name}")
+
+    def _more_of(self, path: str) -> Iterator[bytes]:
+        start = self._read.get(path, 0)
+        try:
+            data = self._files.load_from(path, start, _LARGEST_LOG)
+        except OSError:
+            return
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read[path] = start + len(whole)
+        yield from (document for document in documents(whole) if document is not None)
+
+
+def _pattern(kind: str) -> re.Pattern[str]:
+    return re.compile(rf"{kind}([.][1-9][0-9]*)?[.]log", re.ASCII)
+
+
 def _names(files: Files, path: str) -> list[str]:
     try:
         return files.list(path)

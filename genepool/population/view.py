@@ -13,7 +13,7 @@ from genepool.population import naming
 from genepool.population.base import PopulationView
 from genepool.population.contents import Contents, Damaged, Missing
 from genepool.population.files import Files
-from genepool.population.fossils import Excavation
+from genepool.population.fossils import Excavation, FossilTail
 from genepool.population.individual import Birth, Census, Checkpoint, Fossil, Individual, Result, State
 from genepool.population.manifest import Manifest, read_manifest
 from genepool.population.shards import Shards, Sweep
@@ -99,6 +99,10 @@ class DirectoryView(PopulationView):
         except OSError as error:
             raise StorageError(f"The archives in {self._root}/workers cannot be read: {error}.") from error
         yield from found.values()
+
+    def fossil_tail(self) -> FossilTail:
+        """The archives for somebody who comes back for more."""
+        return FossilTail(self._files, f"{self._root}/workers")
 
     # Damage.
 

@@ -1,0 +1,7 @@
+"""What became of an experiment, as plain rows: read from its directory, never written into it."""
+
+from genepool.analysis.history import History, Row
+from genepool.analysis.lineage import Ancestor, lineage
+from genepool.analysis.spending import spending
+
+__all__ = ["History", "Row", "lineage", "Ancestor", "spending"]

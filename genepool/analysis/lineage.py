@@ -1,0 +1,62 @@
+"""The chain of mutations that led to an individual."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from genepool.analysis.history import Row
+from genepool.errors import SettingsError, shown
+
+
+class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
+    """One link of the chain; the keys of its JSON form are documented and stay."""
+
+    id: str
+    mutations: tuple[str, ...]
+    """What made it out of the one before; none for the first."""
+    fitness: float | None
+    learning_rate: float
+    parameters: int
+    state: str
+    network: str
+    """The architecture in a line."""
+
+
+def lineage(rows: Mapping[str, Row], identity: str) -> list[Ancestor]:
+    """From the trivial individual to this one. Of two parents the first is followed."""
+    chain: list[Row] = []
+    row = find(rows, identity)
+    while True:
+        chain.append(row)
+        parents = row.birth.parents
+        if not parents or parents[0] not in rows:
+            break
+        row = rows[parents[0]]
+    return [ancestor(row) for row in reversed(chain)]
+
+
+def ancestor(row: Row) -> Ancestor:
+    """What is told of one individual."""
+    dna = row.dna
+    return Ancestor(
+        id=row.id,
+        mutations=row.birth.mutations,
+        fitness=row.fitness,
+        learning_rate=dna.learning_rate,
+        parameters=row.evaluation.parameters,
+        state=row.state.name.lower(),
+        network=dna.in_a_line(),
+    )
+
+
+def find(rows: Mapping[str, Row], identity: str) -> Row:
+    """The individual of that ID, or of the one ID that begins or ends so."""
+    if identity in rows:
+        return rows[identity]
+    alike = [row for name, row in rows.items() if identity and (name.startswith(identity) or name.endswith(identity))]
+    if len(alike) == 1:
+        return alike[0]
+    fault = "is not in this experiment" if not alike else f"fits {len(alike)} individuals; write more of it"
+    raise SettingsError(f"The individual '{shown(identity)}' {fault}.")

@@ -1,0 +1,124 @@
+"""The chosen model of an experiment: the best by validation accuracy, tested once, and kept with its weights.
+
+    <experiment>/best/
+      dna.json, weights.safetensors     the model
+      best.json                         what is known of it, its test accuracy included
+
+Workers never read any of this.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from genepool.analysis import History, Row, spending
+from genepool.dna import codec
+from genepool.errors import DataError, StorageError, shown
+from genepool.experiment import Experiment
+
+if TYPE_CHECKING:
+    from genepool.nn.sources import Source
+
+FOLDER = "best"
+
+
+class Champion(msgspec.Struct, frozen=True, kw_only=True):
+    """The best individual; the keys of its JSON form are documented and stay."""
+
+    id: str
+    fitness: float
+    """Accuracy on the validation images; by this it was chosen."""
+    test_accuracy: float | None
+    """Accuracy on the test images; None where it was not measured."""
+    parameters: int
+    network: str
+    learning_rate: float
+    individuals: int
+    """That became alive in the whole experiment."""
+    flops: int
+    """Of the whole experiment."""
+    seconds: float
+    weights: str
+    """Where the model is."""
+
+
+def choose(experiment: Experiment, history: History) -> Row:
+    """The living individual of highest validation accuracy."""
+    best = history.best()
+    if best is None:
+        raise DataError(f"Nobody is alive in '{shown(experiment.path)}' yet; let it run for a while.")
+    return best
+
+
+def champion(experiment: Experiment, *, source: Source | None = None, device: str = "cpu") -> Champion:
+    """Chooses the best, keeps a copy of its model, and tells of it.
+
+    With a source its test accuracy is measured, unless that was done before: once, and only for the chosen one.
+    """
+    history = experiment.history()
+    row = choose(experiment, history)
+    known = _read(experiment.path / FOLDER)
+    test_accuracy = known.test_accuracy if known is not None and known.id == row.id else None
+    weights = experiment.view().weights(row.individual)
+    if weights is None:
+        raise DataError(f"The weights of the best individual, {row.id}, are gone; run `genepool check`.")
+    if test_accuracy is None and source is not None:
+        test_accuracy = _test(experiment, row, weights, source, device)
+    spent = spending(history.finished())
+    found = Champion(
+        id=row.id,
+        fitness=row.fitness or 0.0,
+        test_accuracy=test_accuracy,
+        parameters=row.evaluation.parameters,
+        network=row.dna.in_a_line(),
+        learning_rate=row.dna.learning_rate,
+        individuals=spent.individuals,
+        flops=spent.flops,
+        seconds=spent.seconds,
+        weights=str(experiment.path / FOLDER / "weights.safetensors"),
+    )
+    _keep(experiment.path / FOLDER, row, weights, found)
+    return found
+
+
+def _test(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
+    from genepool.nn.data import prepare
+    from genepool.nn.evaluator import evaluator_for
+    from genepool.nn.final_test import test_accuracy
+    from genepool.nn.inheritance import inherit_weights
+    from genepool.nn.runtime import choose_device
+    from genepool.nn.weights import from_bytes
+
+    data = prepare(source)
+    evaluator = evaluator_for(data, experiment.settings(row.birth.settings_version), choose_device(device))
+    model = evaluator.unfold(row.dna, seed=0)
+    if inherit_weights(model, from_bytes(weights)).fresh:
+        raise DataError(f"The weights of individual {row.id} do not fit its DNA; run `genepool check`.")
+    return test_accuracy(model, source, data, evaluator.normalise)
+
+
+def _read(folder: Path) -> Champion | None:
+    try:
+        return msgspec.json.decode((folder / "best.json").read_bytes(), type=Champion)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _keep(folder: Path, row: Row, weights: bytes, found: Champion) -> None:
+    """Each file whole, `best.json` last: it tells which individual the others belong to."""
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, data in (
+            ("weights.safetensors", weights),
+            ("dna.json", codec.encode(row.dna).encode()),
+            ("best.json", msgspec.json.format(msgspec.json.encode(found), indent=2)),
+        ):
+            temporary = folder / f".{name}.{os.getpid()}"
+            temporary.write_bytes(data)
+            temporary.replace(folder / name)
+    except OSError as error:
+        raise StorageError(f"The best model cannot be kept in '{shown(folder)}': {error.strerror or error}.") from None

@@ -1,0 +1,41 @@
+"""`genepool lineage`: the chain of mutations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from genepool.cli.options import DIRECTORY, JSON, json_text
+from genepool.cli.text import percent, table
+
+
+@click.command()
+@DIRECTORY
+@click.argument("identity", metavar="[ID]", default="")
+@JSON
+def lineage(directory: Path, identity: str, as_json: bool) -> None:
+    """From the trivial network to the individual ID (or enough of its ID), by default the best one."""
+    from genepool.analysis import lineage as chain_to
+    from genepool.champion import choose
+    from genepool.experiment import Experiment
+
+    experiment = Experiment.open(directory)
+    history = experiment.history()
+    chain = chain_to(history.rows, identity or choose(experiment, history).id)
+    if as_json:
+        click.echo(json_text(chain))
+        return
+    rows = [
+        [
+            link.id,
+            " + ".join(link.mutations) or "(the beginning)",
+            link.network,
+            "-" if link.fitness is None else percent(link.fitness),
+            f"{link.learning_rate:.4g}",
+            f"{link.parameters:,}",
+            link.state,
+        ]
+        for link in chain
+    ]
+    click.echo(table(["individual", "mutation", "network", "fitness", "rate", "parameters", "state"], rows, left=3))

@@ -1,0 +1,150 @@
+"""The live view of a running experiment: a panel on a terminal, lines elsewhere. It only reads."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import click
+import msgspec
+
+from genepool.cli.text import amount, percent, span
+
+if TYPE_CHECKING:
+    from rich.panel import Panel
+
+    from genepool.engines.processes import Crew
+    from genepool.experiment import Experiment
+
+EVERY = 10.0
+"""Seconds between two lines where the output is not a terminal."""
+
+
+class Look(Protocol):
+    """Shows how things stand, perhaps with a remark."""
+
+    def __call__(self, crew: Crew, remark: str = "") -> None: ...
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to see."""
+
+    seconds: float
+    flops: int
+    alive: int
+    training: int
+    dead: int
+    trained: int
+    a_minute: float
+    best: float
+    network: str
+    last: str
+
+
+class Observer:
+    """Keeps looking at one experiment."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        from genepool.analysis import History
+
+        self._history = History(experiment.view())
+        self._started = time.time()
+
+    def look(self) -> Standing:
+        """How things stand now."""
+        from genepool.analysis import spending
+        from genepool.population import State
+
+        self._history.refresh()
+        finished = self._history.finished()
+        spent = spending(finished, also=(self._started, time.time()))
+        states = [row.state for row in self._history.rows.values()]
+        best = self._history.best()
+        recent = sum(row.result is not None and row.result.finished > time.time() - 60 for row in finished)
+        window = min(60.0, max(1.0, time.time() - self._started))
+        return Standing(
+            seconds=spent.seconds,
+            flops=spent.flops,
+            alive=states.count(State.ALIVE),
+            training=states.count(State.TRAINING),
+            dead=states.count(State.DEAD),
+            trained=len(finished),
+            a_minute=recent * 60 / window,
+            best=spent.best,
+            network=best.dna.in_a_line() if best else "",
+            last=_happened(finished[-1]) if finished else "",
+        )
+
+
+def _happened(row: object) -> str:
+    from genepool.analysis import Row
+
+    assert isinstance(row, Row)
+    made = " + ".join(row.birth.mutations) or "a trivial individual"
+    return f"{made}: {percent(row.fitness or 0.0)}" + (f" ({row.evaluation.reason})" if row.evaluation.reason else "")
+
+
+@contextmanager
+def live_view(experiment: Experiment) -> Iterator[Look]:
+    """Shows the experiment for as long as the context lasts; on standard error, so that results can be piped."""
+    observer = Observer(experiment)
+    if not sys.stderr.isatty():
+        yield _lines(observer)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True), refresh_per_second=4) as live:
+
+        def look(crew: Crew, remark: str = "") -> None:
+            live.update(_panel(str(experiment.path), observer.look(), crew, remark), refresh=True)
+
+        yield look
+
+
+def _lines(observer: Observer) -> Look:
+    due = 0.0
+
+    def look(crew: Crew, remark: str = "") -> None:
+        nonlocal due
+        if not remark and time.monotonic() < due:
+            return
+        due = time.monotonic() + EVERY
+        now = observer.look()
+        click.echo(_line(now, crew), err=True)
+        if remark:
+            click.echo(remark, err=True)
+
+    return look
+
+
+def _line(s: Standing, crew: Crew) -> str:
+    return (
+        f"{span(s.seconds)}, {amount(s.flops)}FLOP, {s.alive} alive, {s.training} in training, {s.trained} trained, "
+        f"{s.a_minute:.0f} a minute, {crew.running()} workers, best {percent(s.best)}: {s.network or 'nobody yet'}"
+    )
+
+
+def _panel(title: str, s: Standing, crew: Crew, remark: str) -> Panel:
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    restarted = f", {crew.restarts} restarted" if crew.restarts else ""
+    for name, value in (
+        ("time", span(s.seconds)),
+        ("cost", f"{amount(s.flops)}FLOP"),
+        ("individuals", f"{s.alive} alive, {s.training} in training, {s.dead} dead; {s.trained} trained so far"),
+        ("workers", f"{crew.running()} at work{restarted}; {s.a_minute:.0f} individuals a minute"),
+        ("best", f"{percent(s.best)} validation accuracy"),
+        ("network", s.network),
+        ("last", s.last),
+        ("", remark),
+    ):
+        if value:
+            grid.add_row(Text(name, style="dim"), Text(value))
+    return Panel(grid, title=f"genepool  {title}", title_align="left")

@@ -1,0 +1,154 @@
+"""`genepool run`: an experiment on this machine, from the beginning or from where it stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genepool.cli.data import download_progress
+from genepool.cli.options import DATA_DIR, DEVICE, JSON, SET, json_text
+from genepool.errors import SettingsError
+
+if TYPE_CHECKING:
+    from genepool.champion import Champion
+    from genepool.engines.processes import Crew
+    from genepool.experiment import Experiment
+
+PATIENCE = 60.0
+"""Seconds for workers to hand their trainings over after Ctrl-C."""
+
+
+@click.command()
+@click.argument("directory", metavar="[DIR]", default="runs/default", type=click.Path(path_type=Path))
+@click.option("--data", help="Data set, folder of images or .npz file.  [default: fashion-mini]")
+@DATA_DIR
+@click.option("--size", help="Height x width to bring a folder's images to.  [default: their median]")
+@click.option("--preset", help="laptop or paper.  [default: laptop]")
+@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A TOML file of settings.")
+@click.option("--population", "population_size", type=int, help="Individuals to keep.")
+@click.option("--workers", type=int, help="Processes.  [default: one a core]")
+@click.option("--steps", type=int, help="Training steps of one individual.")
+@click.option("--time", help="Budget: 90s, 10m, 2h.")
+@click.option("--individuals", type=int, help="Budget: so many trained.")
+@click.option("--flops", type=float, help="Budget: so many FLOPs spent, like 1e15.")
+@click.option("--target", type=float, help="Budget: ends when this fitness is reached, like 0.9.")
+@click.option("--plateau", type=int, help="Budget: ends after so many individuals without a new best.")
+@click.option("--seed", type=int)
+@SET
+@DEVICE
+@JSON
+def run(
+    directory: Path,
+    data_dir: Path | None,
+    preset: str | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    device: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Evolves a population in DIR, with a live view; made if it is not there, gone on with if it is.
+
+    Budgets are totals: running it again with a larger one goes on where it stopped. Ctrl-C hands trainings over and
+    loses nothing.
+    """
+    experiment = _experiment(directory, preset, config, options, assignments)
+    with download_progress() as progress:
+        source = experiment.source(data_dir, progress)
+    _evolve(experiment, ["--device", device, *(["--data-dir", str(data_dir)] if data_dir else [])])
+
+    from genepool.champion import champion
+    from genepool.plots.progress import draw_progress
+
+    found = champion(experiment, source=source, device=device)
+    picture = directory / "progress.png"
+    draw_progress(experiment.history().finished(), picture)
+    click.echo(json_text(found) if as_json else page(found, picture))
+
+
+def _experiment(
+    directory: Path, preset: str | None, config: Path | None, options: dict[str, Any], assignments: tuple[str, ...]
+) -> Experiment:
+    from genepool import settings as names
+    from genepool.experiment import Experiment
+
+    changes = _changes(config, options)
+    if (directory / "experiment.json").exists():
+        if preset is not None:
+            raise SettingsError(f"'{directory}' exists and keeps its settings; leave --preset out, or use --set.")
+        experiment = Experiment.open(directory)
+        asked = names.override(names.changed(experiment.settings(), changes), assignments)
+        experiment.set(names.to_values(asked))
+        return experiment
+    chosen = names.override(names.changed(names.preset(preset or "laptop"), changes), assignments)
+    return Experiment.create(directory, chosen)
+
+
+def _changes(config: Path | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The file first, then the options of the command line."""
+    from genepool import settings as names
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if "time" in given:
+        given["time"] = names.seconds(given["time"])
+    if "data" in given and Path(given["data"]).exists():
+        given["data"] = str(Path(given["data"]).resolve())  # workers may run in another folder
+    return {**(names.read_toml(config) if config else {}), **given}
+
+
+def _evolve(experiment: Experiment, options: list[str]) -> None:
+    from genepool.cli.live import live_view
+    from genepool.engines.processes import Crew
+
+    count = experiment.settings().workers or os.cpu_count() or 1
+    with live_view(experiment) as look:
+        crew = Crew(experiment.path, count, options)
+        told = _Told()
+        try:
+            crew.work(lambda: look(told.check(crew)))
+        except KeyboardInterrupt:
+            look(crew, "Stopping: trainings are handed over. Ctrl-C again ends at once, and loses nothing finished.")
+            try:
+                crew.stop(PATIENCE)
+            except KeyboardInterrupt:
+                crew.end()
+        except BaseException:
+            crew.stop(PATIENCE)
+            raise
+
+
+class _Told:
+    """Turns SIGTERM into what Ctrl-C does."""
+
+    def __init__(self) -> None:
+        self._told = False
+        signal.signal(signal.SIGTERM, self._tell)
+
+    def _tell(self, number: int, frame: FrameType | None) -> None:
+        self._told = True
+
+    def check(self, crew: Crew) -> Crew:
+        if self._told:
+            raise KeyboardInterrupt
+        return crew
+
+
+def page(found: Champion, picture: Path | None = None) -> str:
+    """What is told of the best network."""
+    from genepool.cli.text import amount, percent, span
+
+    tested = "not measured" if found.test_accuracy is None else percent(found.test_accuracy)
+    lines = [
+        f"best network         {found.network}",
+        f"validation accuracy  {percent(found.fitness)}",
+        f"test accuracy        {tested}",
+        f"parameters           {found.parameters:,}",
+        f"search               {amount(found.flops)}FLOP, {found.individuals} individuals, {span(found.seconds)}",
+        f"model                {found.weights}",
+    ]
+    return "\n".join([*lines, *([f"figure               {picture}"] if picture else [])])

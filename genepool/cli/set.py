@@ -1,0 +1,26 @@
+"""`genepool set`: settings that change while an experiment runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from genepool.cli.options import DIRECTORY
+
+
+@click.command("set")
+@DIRECTORY
+@click.argument("assignments", metavar="NAME=VALUE...", nargs=-1, required=True)
+def set_(directory: Path, assignments: tuple[str, ...]) -> None:
+    """Changes settings of the experiment in DIR; workers go by them from their next step on."""
+    from genepool import settings as names
+    from genepool.experiment import Experiment
+
+    experiment = Experiment.open(directory)
+    before = experiment.settings()
+    asked = names.override(before, assignments)
+    version = experiment.set(names.to_values(asked))
+    old, new = names.to_values(before), names.to_values(asked)
+    changes = [f"{name}: {old[name]} -> {new[name]}" for name in new if new[name] != old[name]]
+    click.echo("\n".join([f"settings version {version}", *(changes or ["nothing changed"])]))

@@ -1,0 +1,58 @@
+"""`genepool status`: how an experiment stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from genepool.cli.options import DIRECTORY, JSON, json_text
+from genepool.cli.text import amount, percent, span
+
+
+@click.command()
+@DIRECTORY
+@JSON
+def status(directory: Path, as_json: bool) -> None:
+    """How the experiment in DIR stands. Reads only; workers may be running."""
+    from genepool.analysis import spending
+    from genepool.experiment import Experiment, budget_of
+
+    experiment = Experiment.open(directory)
+    history = experiment.history()
+    census = experiment.view().census()
+    spent = spending(history.finished())
+    best = history.best()
+    settings = experiment.settings()
+    facts = {
+        "directory": str(directory),
+        "data": settings.data,
+        "settings_version": experiment.version(),
+        "population_size": settings.population_size,
+        "alive": census.alive,
+        "training": census.training,
+        "dead": census.dead,
+        "failed": census.failed,
+        "quarantined": census.quarantined,
+        "foreign": census.foreign,
+        "individuals": spent.individuals,
+        "flops": spent.flops,
+        "seconds": spent.seconds,
+        "best": None if best is None else best.id,
+        "best_fitness": spent.best,
+        "best_network": "" if best is None else best.dna.in_a_line(),
+        "over": budget_of(settings).over(spent),
+    }
+    if as_json:
+        click.echo(json_text(facts))
+        return
+    odd = [f"{facts[name]} {name}" for name in ("failed", "quarantined", "foreign") if facts[name]]
+    lines = [
+        f"experiment   {directory}, on {settings.data}, settings version {facts['settings_version']}",
+        f"population   {census.alive} alive, {census.training} in training, {census.dead} dead"
+        f" (wanted: {settings.population_size})" + (f"; {', '.join(odd)}" if odd else ""),
+        f"so far       {spent.individuals} individuals trained, {amount(spent.flops)}FLOP, {span(spent.seconds)}",
+        f"best         {percent(spent.best)} validation accuracy: {facts['best_network']}",
+        f"budget       {'goes on' if facts['over'] is None else facts['over']}",
+    ]
+    click.echo("\n".join(lines))

@@ -1,0 +1,44 @@
+"""`genepool worker`: one worker, from any machine that sees the directory."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from genepool.cli.data import download_progress
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY
+
+
+@click.command()
+@DIRECTORY
+@DATA_DIR
+@DEVICE
+@click.option("--number", type=click.IntRange(0), help="Which random numbers to use.  [default: its own]")
+@click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
+def worker(
+    directory: Path, data_dir: Path | None, device: str, number: int | None, threads: int, parent: int | None
+) -> None:
+    """Works on the experiment in DIR until its budget is spent, or until it is told to stop (Ctrl-C, SIGTERM)."""
+    from genepool.experiment import Experiment, Watch
+
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    experiment = Experiment.open(directory)
+    watch = Watch(experiment, parent)
+    watch.obey_signals()
+
+    from genepool.nn.data import prepare
+    from genepool.nn.runtime import prepare_process
+
+    prepare_process(threads)
+    with download_progress() as progress:
+        data = prepare(experiment.source(data_dir, progress))
+    if number is None:
+        import secrets
+
+        number = secrets.randbits(31)
+    reason = experiment.worker(number, experiment.evaluators(data, device), watch).run()
+    click.echo(f"The worker stops: {reason}.", err=True)

@@ -1,0 +1,208 @@
+"""One worker: an endless loop of steps on a population that it shares with others it never talks to.
+
+Follows "Evolutionary Algorithm" in the paper and `evolve_population` in its supplement S1.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import msgspec
+
+from genepool.errors import (
+    ConcurrencyError,
+    DataError,
+    InvalidDNAError,
+    PopulationTooSmallError,
+    StepAbandoned,
+    StorageError,
+)
+from genepool.evaluation import Evaluator, Progress
+from genepool.evolution import setpoint
+from genepool.evolution.reproduction import Breeding, dna_of, first_birth, next_birth
+from genepool.evolution.selection import Pair, Selection, tournament
+from genepool.evolution.setpoint import SetPoint
+from genepool.population import Checkpoint, Individual, Population, State
+from genepool.population.naming import WEIGHTS
+
+log = logging.getLogger(__name__)
+
+DRAWS = 20
+"""Pairs drawn in a row before the worker concludes that all others are busy training."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker goes by; it asks for them anew before each step, since they may change while it runs."""
+
+    version: int = 1
+    """Of the settings that these come from."""
+    population_size: int = 1000
+    selection: Selection = tournament
+    setpoint: SetPoint = setpoint.damped
+    breeding: Breeding = Breeding()
+    checkpoint_every: float = 60.0
+    """Seconds between two checkpoints of one training."""
+
+
+class ToldToStop(StepAbandoned):
+    """The worker was asked to stop in the middle of a training, which it has handed over."""
+
+
+class Worker:
+    """Evolves a population, one step at a time.
+
+    Individuals are trained under the settings that they were born under, so `evaluator` gives one for each version.
+    """
+
+    def __init__(
+        self,
+        population: Population,
+        rng: Random,
+        *,
+        rules: Callable[[], Rules],
+        evaluator: Callable[[int], Evaluator],
+        reason_to_stop: Callable[[], str | None] = lambda: None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.population, self.rng = population, rng
+        self.reason_to_stop, self.clock = reason_to_stop, clock
+        self._read_rules, self._evaluator, self._sleep = rules, evaluator, sleep
+        self.rules = rules()
+        self._steps = self._troubles = 0
+
+    def run(self) -> str:
+        """Steps until there is a reason to stop, and tells it. What goes wrong in one step ends that step only."""
+        while (reason := self.reason_to_stop()) is None:
+            try:
+                self.rules = self._read_rules()
+                self._live_on()
+                self._troubles = 0
+            except StorageError as error:
+                self._wait_for_storage(error)
+            except StepAbandoned as error:
+                log.debug("step abandoned: %s", error)
+        return reason
+
+    def _live_on(self) -> None:
+        """One step, or what is needed before one can be made, and then the burials."""
+        self._steps += 1
+        self.population.beat("step", self._steps)
+        try:
+            self.step()
+        except PopulationTooSmallError:
+            self._make_another()
+        for individual in self.population.garbage():
+            self.population.collect(individual)
+
+    def step(self) -> None:
+        """One step of evolution: a pair, a death, a birth. An orphan, if there is one, comes first."""
+        if orphans := self.population.orphans():
+            self._train(self.population.take_over(self.rng.choice(orphans)))
+            return
+        better, worse = self._draw_pair()
+        decision = self.rules.setpoint(self.population.census(), self.rules.population_size, self.rng)
+        if decision.kill and self._enough_alive():
+            self.population.kill(worse)
+        if decision.reproduce:
+            self._reproduce(better)
+
+    def _draw_pair(self) -> Pair:
+        """Two different trained individuals at random; one that is in training elsewhere is left in peace."""
+        for _ in range(DRAWS):
+            one, other = self.population.sample(self.rng), self.population.sample(self.rng)
+            if one.id != other.id and one.state is other.state is State.ALIVE:
+                return self.rules.selection(one, other, self.rng)
+        raise PopulationTooSmallError("no two individuals are alive yet.")
+
+    def _enough_alive(self) -> bool:
+        """Whether one may die; counted for this very death if it is close, for old counts could end in extinction."""
+        needed = setpoint.floor(self.rules.population_size)
+        return self.population.census().alive > 2 * needed or self.population.census(fresh=True).alive >= needed
+
+    def _reproduce(self, parent: Individual) -> None:
+        dna = dna_of(self.population.read_birth(parent))
+        birth = next_birth(parent, dna, self.rules.breeding, self.rng, self.rules.version)
+        self._train(self.population.create(birth, parent=parent))
+
+    def _make_another(self) -> None:
+        """Too few are alive for a pair: makes a trivial individual, or waits where enough are in training."""
+        if self.population.census(fresh=True).living >= self.rules.population_size:
+            self._sleep(0.05)
+            return
+        self._train(self.population.create(first_birth(self.rules.breeding, self.rng, self.rules.version)))
+
+    def _train(self, individual: Individual) -> None:
+        """Trains what is the worker's own and makes it alive; what was taken over may not need it any more."""
+        if individual.state is not State.TRAINING:
+            return
+        birth = self.population.read_birth(individual)
+        checkpoint = self.population.checkpoint(individual)
+        try:
+            evaluation, weights = self._evaluator(birth.settings_version).evaluate(
+                dna_of(birth),
+                seed=birth.training_seed,
+                inherited=self.population.inherited_weights(individual),
+                checkpoint=checkpoint.data if checkpoint else None,
+                observe=_Watchman(self, individual),
+            )
+        except InvalidDNAError as error:
+            self.population.fail(individual, "dna", str(error))
+            raise ConcurrencyError(f"Individual {individual.id} has no usable DNA: {error}") from error
+        except DataError as error:
+            self.population.quarantine(individual, "weights")
+            raise ConcurrencyError(f"Individual {individual.id} has no usable weights: {error}") from error
+        metrics = msgspec.to_builtins(evaluation)
+        fitness = metrics.pop("fitness")
+        files = {WEIGHTS: weights} if weights is not None else {}
+        self._finish(individual, fitness, metrics, files)
+
+    def _finish(self, individual: Individual, fitness: float, metrics: dict[str, Any], files: dict[str, bytes]) -> None:
+        """Stores the result; on a full disk again and again, for hours of training may be in it."""
+        while True:
+            try:
+                self.population.finish(individual, fitness=fitness, metrics=metrics, files=files)
+                return
+            except StorageError as error:
+                if self.reason_to_stop() is not None:
+                    raise
+                self._wait_for_storage(error)
+
+    def _wait_for_storage(self, error: StorageError) -> None:
+        """A full or failing disk is somebody's to mend: says so, waits longer each time, and goes on."""
+        self._troubles += 1
+        wait = min(30.0, 0.1 * 2**self._troubles)
+        log.warning("%s Trying again in %.1f s.", error, wait)
+        self._sleep(wait)
+
+
+class _Watchman:
+    """Looks on at a training for its worker: shows life, keeps checkpoints, and ends it when the worker must go."""
+
+    def __init__(self, worker: Worker, individual: Individual) -> None:
+        self._worker, self._individual = worker, individual
+        self._saved_at = worker.clock()
+        worker.population.beat("train", 0)
+
+    def __call__(self, progress: Progress) -> None:
+        worker, population = self._worker, self._worker.population
+        population.beat("train", progress.step)
+        if progress.step == progress.steps:
+            return
+        if (reason := worker.reason_to_stop()) is not None:
+            self._save(progress)
+            population.hand_over(self._individual)
+            raise ToldToStop(reason)
+        if worker.clock() - self._saved_at >= worker.rules.checkpoint_every:
+            with suppress(StorageError):  # the training itself needs no disk
+                self._save(progress)
+
+    def _save(self, progress: Progress) -> None:
+        checkpoint = Checkpoint(step=progress.step, data=progress.checkpoint())
+        self._worker.population.save_checkpoint(self._individual, checkpoint)
+        self._saved_at = self._worker.clock()

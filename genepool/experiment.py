@@ -1,0 +1,231 @@
+"""An experiment: a directory with a population, settings that may change, and the parts wired together for a worker.
+
+No logic of its own: what evolves is in evolution/, what is stored in population/, what trains in nn/.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from genepool.analysis import History, spending
+from genepool.errors import PopulationFormatError, SettingsError, StorageError, shown
+from genepool.evaluation import Evaluator
+from genepool.evolution import SELECTIONS, SETPOINTS, Breeding, Budget, Rules, Worker
+from genepool.mutations import MUTATIONS
+from genepool.population import DirectoryPopulation, DirectoryView, Files
+from genepool.population.manifest import Manifest, config_versions, publish_config, read_config, read_manifest
+from genepool.settings import FIXED, Settings, changed, from_values, to_values
+
+if TYPE_CHECKING:
+    from genepool.nn.data import Dataset
+    from genepool.nn.sources import Source
+
+
+class Experiment:
+    """A directory that workers evolve a population in. Opening one writes nothing."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._files = Files()
+        self._settings: dict[int, Settings] = {}
+
+    @classmethod
+    def create(cls, path: Path, settings: Settings) -> Experiment:
+        """A new experiment, or the one that is there if it was made with the same fixed settings."""
+        check_names(settings)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"'{shown(path)}' cannot be made: {error.strerror or error}.") from None
+        if not (path / "experiment.json").exists() and any(path.iterdir()):
+            raise PopulationFormatError(f"'{shown(path)}' is not empty and not an experiment; choose another.")
+        fixed, tunable = _parted(to_values(settings))
+        manifest = DirectoryPopulation.establish(
+            path, population_size=settings.population_size, lease=settings.lease, settings=fixed, tunable=tunable
+        )
+        experiment = cls(path, manifest)
+        experiment._refuse_other(fixed)
+        return experiment
+
+    @classmethod
+    def open(cls, path: Path) -> Experiment:
+        """The experiment in a directory."""
+        return cls(path, read_manifest(Files(), str(path)))
+
+    def _refuse_other(self, fixed: dict[str, Any]) -> None:
+        there = self.manifest.settings
+        other = [f"{name} is {there[name]!r}, not {fixed[name]!r}" for name in FIXED if there.get(name) != fixed[name]]
+        if other:
+            raise SettingsError(
+                f"'{shown(self.path)}' is an experiment with other settings ({'; '.join(other)}); "
+                "choose another directory, or leave those settings out to go on with it."
+            )
+
+    # -- settings ------------------------------------------------------------------------------------------------------
+
+    def version(self) -> int:
+        """The number of the settings in force."""
+        return max(config_versions(self._files, str(self.path)), default=1)
+
+    def settings(self, version: int | None = None) -> Settings:
+        """The settings in force, or those of one version."""
+        number = self.version() if version is None else version
+        if number not in self._settings:
+            _, tunable = read_config(self._files, str(self.path), number)
+            self._settings[number] = from_values({**self.manifest.settings, **tunable})
+        return self._settings[number]
+
+    def set(self, changes: dict[str, Any]) -> int:
+        """Publishes settings with some values changed, if any is; workers take them before their next step."""
+        now = self.settings()
+        new = changed(now, changes)
+        check_names(new)
+        if new == now:
+            return self.version()
+        self._refuse_other(_parted(to_values(new))[0])
+        return publish_config(self._files, str(self.path), _parted(to_values(new))[1])
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def view(self) -> DirectoryView:
+        """The population for somebody who only looks."""
+        return DirectoryView.open(self.path)
+
+    def history(self) -> History:
+        """Everybody who ever lived in it."""
+        history = History(self.view())
+        history.refresh()
+        return history
+
+    # -- working -------------------------------------------------------------------------------------------------------
+
+    def source(self, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
+        """The images, wherever they are on this machine."""
+        from genepool.nn.sources import open_source
+
+        settings = self.settings()
+        size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
+        return open_source(settings.data, data_dir=data_dir, size=size, progress=progress)  # type: ignore[arg-type]
+
+    def evaluators(self, data: Dataset, device: str) -> Callable[[int], Evaluator]:
+        """Trains individuals under the settings of the version that they were born under."""
+        from genepool.nn.evaluator import evaluator_for
+        from genepool.nn.runtime import choose_device
+
+        where = choose_device(device)
+
+        @lru_cache(maxsize=8)
+        def of_version(version: int) -> Evaluator:
+            return evaluator_for(data, self.settings(version), where)
+
+        return of_version
+
+    def rules(self) -> Rules:
+        """What a worker goes by now."""
+        version = self.version()
+        settings = self.settings(version)
+        return Rules(
+            version=version,
+            population_size=settings.population_size,
+            selection=SELECTIONS.get(settings.selection),
+            setpoint=SETPOINTS.get(settings.setpoint),
+            breeding=breeding_of(settings),
+            checkpoint_every=settings.checkpoint_every,
+        )
+
+    def worker(
+        self, number: int, evaluator: Callable[[int], Evaluator], reason_to_stop: Callable[[], str | None]
+    ) -> Worker:
+        """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
+        settings = self.settings()
+        before = len(list((self.path / "workers").iterdir()))
+        population = DirectoryPopulation.open(self.path, files=Files(durability=settings.durability))
+        rng = Random(f"{settings.seed} {number} {before}")
+        return Worker(population, rng, rules=self.rules, evaluator=evaluator, reason_to_stop=reason_to_stop)
+
+
+class Watch:
+    """Why a worker should stop: a signal, the end of the budget, or that whoever started it is gone."""
+
+    LOOK_EVERY = 0.5
+    """Seconds at least between two looks at what was spent."""
+
+    def __init__(self, experiment: Experiment, parent: int | None = None) -> None:
+        self._experiment, self._parent = experiment, parent
+        self._history = History(experiment.view())
+        self._started = time.time()
+        self._next_look = 0.0
+        self._signalled: str | None = None
+        self._over: str | None = None
+
+    def obey_signals(self) -> None:
+        """SIGTERM and SIGINT ask the worker to stop; it hands over what it trains."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._told)
+
+    def _told(self, number: int, frame: FrameType | None) -> None:
+        self._signalled = f"it was told to by {signal.Signals(number).name}"
+
+    def __call__(self) -> str | None:
+        if self._signalled is None and self._parent is not None and os.getppid() != self._parent:
+            self._signalled = "the program that started it is gone"
+        now = time.monotonic()
+        if self._over is None and now >= self._next_look:
+            self._over = self._look()
+            # A large population takes a while to look at; it must not take most of the time.
+            self._next_look = time.monotonic() + max(self.LOOK_EVERY, 20 * (time.monotonic() - now))
+        return self._signalled or self._over
+
+    def _look(self) -> str | None:
+        budget = budget_of(self._experiment.settings())
+        if not budget.limits_anything:
+            return None
+        self._history.refresh()
+        return budget.over(spending(self._history.finished(), also=(self._started, time.time())))
+
+
+def budget_of(settings: Settings) -> Budget:
+    """The limits in the settings."""
+    return Budget(
+        time=settings.time,
+        individuals=settings.individuals,
+        flops=settings.flops,
+        target=settings.target,
+        plateau=settings.plateau,
+    )
+
+
+def breeding_of(settings: Settings) -> Breeding:
+    """How children are made under these settings."""
+    return Breeding(
+        learning_rate=settings.learning_rate,
+        mutations=settings.mutations,
+        odds=settings.mutation_odds or None,
+    )
+
+
+def check_names(settings: Settings) -> None:
+    """Refuses names that nothing answers to, before an experiment or a worker stumbles over them."""
+    SELECTIONS.get(settings.selection)
+    SETPOINTS.get(settings.setpoint)
+    for name in settings.mutation_odds:
+        MUTATIONS.get(name)
+    if settings.mutation_odds and not any(settings.mutation_odds.values()):
+        raise SettingsError("All mutation_odds are 0; give at least one mutation a chance.")
+
+
+def _parted(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings that stay, and those that may change."""
+    return (
+        {name: value for name, value in values.items() if name in FIXED},
+        {name: value for name, value in values.items() if name not in FIXED},
+    )

@@ -1,0 +1,1 @@
+"""Figures, drawn from rows of the analysis. The only place that knows matplotlib."""

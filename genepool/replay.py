@@ -1,0 +1,54 @@
+"""Rebuilds an individual by repeating its whole lineage from the trivial network on, with the recorded seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from genepool.analysis import History, Row
+from genepool.analysis.lineage import find
+from genepool.dna import DNA, initial
+from genepool.errors import DataError
+from genepool.evaluation import Evaluator, Trained
+from genepool.evolution.reproduction import mutated
+from genepool.experiment import Experiment, breeding_of
+
+
+class Repeated(NamedTuple):
+    """One link of the chain, done again."""
+
+    row: Row
+    dna: DNA
+    trained: Trained
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the same network reached the same fitness."""
+        return self.dna == self.row.dna and self.trained.evaluation.fitness == self.row.fitness
+
+
+def replay(
+    experiment: Experiment, history: History, identity: str, evaluator: Callable[[int], Evaluator]
+) -> Iterator[Repeated]:
+    """Every ancestor from the first on, each mutated and trained again from its repeated parent."""
+    weights: bytes | None = None
+    dna: DNA | None = None
+    for row in _chain(history, identity):
+        settings = experiment.settings(row.birth.settings_version)
+        if dna is None:
+            dna = initial(settings.learning_rate)
+        else:
+            dna, _ = mutated(dna, breeding_of(settings), row.birth.mutation_seed)
+        trained = evaluator(row.birth.settings_version).evaluate(dna, seed=row.birth.training_seed, inherited=weights)
+        weights = trained.weights
+        yield Repeated(row, dna, trained)
+
+
+def _chain(history: History, identity: str) -> list[Row]:
+    chain = [find(history.rows, identity)]
+    while chain[-1].birth.parents:
+        parent = chain[-1].birth.parents[0]
+        if parent not in history.rows:
+            raise DataError(f"The record of individual {parent} is missing; `genepool check` tells more.")
+        chain.append(history.rows[parent])
+    return chain[::-1]
