@@ -46,7 +46,9 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def test_a_healthy_population_passes(scene: Scene) -> None:
-    report = check(scene.path, files=FAST, settled=True, bounds=(2, 2), finished=[scene.parent.id, scene.dead.id])
+    report = check(
+        scene.path, files=FAST, settled=True, bounds=(2, 2), finished={scene.parent.id: 0.5, scene.dead.id: 0.25}
+    )
     assert report
     assert (report.violations, report.foreign, report.fossils) == ([], [], 1)
     assert (report.census.alive, report.census.training, report.census.dead) == (1, 1, 1)
@@ -58,7 +60,8 @@ def test_a_lost_individual_breaks_i1_and_i7(scene: Scene) -> None:
 
 
 def test_a_finished_individual_that_only_others_know_of_breaks_i1(scene: Scene) -> None:
-    assert scene.broken(finished=["0" * 25]) == {"I1"}
+    assert scene.broken(finished={"0" * 25: 0.5}) == {"I1"}
+    assert scene.broken(finished={scene.parent.id: 0.6}) == {"I1"}
 
 
 def test_a_lost_birth_breaks_i12(scene: Scene) -> None:

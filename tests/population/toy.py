@@ -39,7 +39,8 @@ class ToyWorker:
         for garbage in population.garbage():
             if garbage.state is State.DEAD and self.rng.random() < 0.3:
                 population.strip(garbage)
-            population.collect(garbage)
+            else:
+                population.collect(garbage)
         for orphan in population.orphans():
             mine = population.take_over(orphan)
             if mine.state is State.TRAINING:
