@@ -15,7 +15,7 @@ nothing, and what changes while it is read is not damaged.
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -60,14 +60,15 @@ def check(
     files: Files | None = None,
     settled: bool = False,
     bounds: tuple[int, int] | None = None,
-    finished: Iterable[str] = (),
+    finished: Mapping[str, float] | None = None,
 ) -> Report:
     """Checks a population directory without changing it.
 
     `settled`: workers were given two leases to clean up, so nothing half-made may be left. `bounds`: the least and the
-    most that may be living. `finished`: ids whose `finish` somebody outside saw succeed.
+    most that may be living. `finished`: ids whose `finish` somebody outside saw succeed, with the fitness they saw.
     """
-    return _Inspection(DirectoryView.open(path, files=files), files or Files(), settled=settled).run(bounds, finished)
+    inspection = _Inspection(DirectoryView.open(path, files=files), files or Files(), settled=settled)
+    return inspection.run(bounds, finished or {})
 
 
 class _Inspection:
@@ -80,7 +81,7 @@ class _Inspection:
         self._births: dict[str, Birth] = {}
         self._versions = set(config_versions(files, self._root))
 
-    def run(self, bounds: tuple[int, int] | None, finished: Iterable[str]) -> Report:
+    def run(self, bounds: tuple[int, int] | None, finished: Mapping[str, float]) -> Report:
         events = list(read_events(self._files, f"{self._root}/workers"))
         sweep = self._view.sweep()
         excavation = Excavation(self._files, f"{self._root}/workers")
@@ -91,6 +92,7 @@ class _Inspection:
             self._inspect(individual)
         self._one_place(sweep.individuals)
         self._nobody_missing(events, finished, sweep.individuals, fossils)
+        self._as_acknowledged(finished, sweep.individuals, fossils)
         self._path(events)
         self._size(sweep.census(), bounds)
         return Report(
@@ -179,6 +181,16 @@ class _Inspection:
                 yield event.id, ("I1", f"{who} says that it was finished, but it is nowhere")
         for identity in finished:
             yield identity, ("I1", "it was finished, but it is nowhere")
+
+    def _as_acknowledged(
+        self, finished: Mapping[str, float], individuals: list[Individual], fossils: dict[str, Fossil]
+    ) -> None:
+        known = [(i.id, i.fitness, self._place(i)) for i in individuals if i.state in (State.ALIVE, State.DEAD)]
+        known += [(f.id, f.result.fitness, f.name) for f in fossils.values() if f.result is not None]
+        for identity, fitness, place in known:
+            seen = finished.get(identity)
+            if seen is not None and fitness is not None and not naming.same_fitness(seen, fitness):
+                self._broken("I1", place, f"it was finished with fitness {seen}, but another result took its place")
 
     def _path(self, events: list[tuple[str, Event]]) -> None:
         epochs: dict[tuple[str, str], int] = {}

@@ -87,11 +87,11 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def sample(self, rng: random.Random) -> Individual:
         try:
-            return super().sample(rng)
+            return self._shards.draw(rng, self.size())
         except PopulationTooSmallError:
             # A quiet directory may be cached for long; nothing is concluded from its emptiness before it was stirred.
             self._shards.poke(self._ids, self.who)
-            return super().sample(rng)
+            return self._shards.draw_from_all(rng)
 
     def census(self, *, fresh: bool = False) -> Census:
         return self._survey.census(fresh=fresh)

@@ -6,6 +6,7 @@ true snapshot on a local disk; with a network it may be a minute old, which cost
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from operator import itemgetter
@@ -19,6 +20,8 @@ from genepool.population.individual import Census, Individual, State
 
 _TRIES = 3
 _DRAWS = 16
+_DEVIATIONS = 4.5
+"""So many standard deviations above the mean no shard is expected; one that is all the same is noticed when drawn."""
 _by_id = itemgetter(slice(naming.PREFIX_LENGTH, naming.PREFIX_LENGTH + naming.ID_LENGTH))
 
 
@@ -59,8 +62,6 @@ class Sweep(msgspec.Struct, kw_only=True):
     individuals: list[Individual]
     foreign: list[str]
     """`<shard>/<name>` of what is not an individual's directory, as far as names tell."""
-    largest: int
-    """Living individuals in the fullest shard."""
 
     def census(self) -> Census:
         """The counts."""
@@ -84,7 +85,7 @@ class Shards:
         self._files = files
         self._count = count
         self._paths = [f"{path}/{naming.shard_name(number)}" for number in range(count)]
-        self._width = 0
+        self._fullest = 0
 
     def shard(self, identity: str) -> str:
         """The path of the shard that holds an individual in all its states."""
@@ -103,44 +104,43 @@ class Shards:
         return naming.encode(individual) in self._list(self.shard(individual.id))
 
     def sweep(self) -> Sweep:
-        """Looks at every shard; also learns how full the fullest is, for drawing."""
-        found = Sweep(individuals=[], foreign=[], largest=0)
+        """Looks at every shard."""
+        found = Sweep(individuals=[], foreign=[])
         for number, path in enumerate(self._paths):
-            names = self._list(path)
-            found.largest = max(found.largest, len(self._living(names)))
-            for name in names:
+            for name in self._list(path):
                 individual = self._parse(name, number)
                 if individual is None:
                     found.foreign.append(f"{naming.shard_name(number)}/{name}")
                 else:
                     found.individuals.append(individual)
-        self._width = found.largest + found.largest // 4 + 1
         found.individuals.sort(key=lambda individual: individual.id)
         return found
 
-    def draw(self, rng: random.Random) -> Individual:
-        """One living individual, each equally likely, without listing everything.
+    def draw(self, rng: random.Random, living: int) -> Individual:
+        """One living individual, each equally likely, without listing everything; needs to know roughly how many live.
 
-        A shard and one of `width` slots are drawn; an empty slot means drawing both again. Since every shard has the
-        same number of slots, every occupied one is equally likely.
+        A shard and one of `slots` slots are drawn; an empty slot means drawing both again. Since every shard has the
+        same number of slots, every occupied one is equally likely. Nothing here depends on when a sweep was made: with
+        one worker the same generator draws the same individuals.
         """
-        for _ in range(_DRAWS if self._count > 1 and self._width else 0):
-            number, slot = rng.randrange(self._count), rng.randrange(self._width)
+        mean = living / self._count
+        slots = max(self._fullest, round(mean + _DEVIATIONS * math.sqrt(mean)) + 1)
+        for _ in range(_DRAWS if self._count > 1 and mean > 1 else 0):
+            number, slot = rng.randrange(self._count), rng.randrange(slots)
             names = self._living(self._list(self._paths[number]))
-            if len(names) > self._width:
-                self._width = len(names) + len(names) // 4 + 1
+            if len(names) > slots:
+                self._fullest = slots = len(names)
             elif slot < len(names):
                 individual = self._parse(names[slot], number)
                 if individual is not None:
                     return individual
-        return self._draw_from_all(rng)
+        return self.draw_from_all(rng)
 
-    def _draw_from_all(self, rng: random.Random) -> Individual:
+    def draw_from_all(self, rng: random.Random) -> Individual:
+        """The same by listing everything, for a population that is small or whose size is not known."""
         candidates: list[tuple[int, str]] = []
         for number, path in enumerate(self._paths):
-            names = self._living(self._list(path))
-            self._width = max(self._width, len(names) + len(names) // 4 + 1)
-            candidates.extend((number, name) for name in names)
+            candidates.extend((number, name) for name in self._living(self._list(path)))
         while candidates:
             place = rng.randrange(len(candidates))
             number, name = candidates[place]

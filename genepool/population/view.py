@@ -46,7 +46,7 @@ class DirectoryView(PopulationView):
         return self._shards.sweep()
 
     def sample(self, rng: random.Random) -> Individual:
-        return self._shards.draw(rng)
+        return self._shards.draw_from_all(rng)
 
     def census(self, *, fresh: bool = False) -> Census:
         return self._shards.sweep().census()

@@ -32,6 +32,7 @@ class Plan:
 
     workers: int = 8
     size: int = 8
+    shards: int = 4
     calls: int = 2_000
     lease: float = 500.0
     durability: str = "safe"
@@ -68,7 +69,7 @@ class Simulation:
         self._running = [True] * plan.workers
         self._done = threading.Event()
         self.disk.root.entries["exp"] = self.disk.root.durable["exp"] = Folder()
-        self.kind.establish(ROOT, population_size=plan.size, lease=plan.lease, files=self.client())
+        self.kind.establish(ROOT, population_size=100 * plan.shards, lease=plan.lease, files=self.client())
 
     def client(self, meddle: Any = None, stale: float = 0.0) -> FakeFiles:
         return FakeFiles(
@@ -94,7 +95,7 @@ class Simulation:
         for thread in threads:
             thread.join()
         self._settle()
-        return check(ROOT, files=self.client(), settled=True, finished=list(self.finished))
+        return check(ROOT, files=self.client(), settled=True, finished=self.finished)
 
     def _live(self, number: int) -> None:
         self._turns[number].acquire()
@@ -170,6 +171,9 @@ class Simulation:
             self.blackouts += 1
             self.disk.lose_power(rng)
             self.used_names.clear()
+            # Looked at before any worker can hide damage by putting it into quarantine.
+            report = check(ROOT, files=self.client(), finished=self.finished)
+            self.problems += [f"after a power loss: {violation}" for violation in report.violations]
             raise Crash
         luck = rng.random()
         if luck < plan.crash:
@@ -202,13 +206,16 @@ class Simulation:
             ToyWorker(self.kind.open(ROOT, files=self.client()), self.rng, self.plan.size, self.finished)
             for _ in range(2)
         ]
+        for worker in workers:
+            worker.hand_over = 0.0
         for _ in range(12):
             self.now += self.plan.lease / 5
             for worker in workers:
                 worker.try_step()
                 worker.try_step()
-        for worker in workers:
-            for individual in worker.population.snapshot():
-                if individual.state in (State.STAGING, State.COLLECTED, State.TRAINING):
-                    worker.population.census(fresh=True)
-                    worker.try_step()
+        for _ in range(3):
+            workers[0].population.census(fresh=True)
+            workers[0].try_step()
+        for individual in workers[0].population.snapshot():
+            if individual.state is State.TRAINING:
+                self.problems.append(f"{individual} is still in training, after two leases and a bit")

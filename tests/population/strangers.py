@@ -5,9 +5,12 @@ Each case is a name and a function that puts the stranger in place; it is given 
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from genepool.population import DirectoryPopulation, Individual, naming
+from genepool.population.log import frame
 from genepool.testing import make_birth, make_weights
 
 
@@ -38,6 +42,7 @@ class Place(NamedTuple):
 Case = tuple[str, Callable[[Place], object]]
 ID, WHO = "1m7gprcwf4f82w8q29cpxnr00", "abcdefgh"
 SPOILED = "spoiled"
+TRAP = Path(tempfile.gettempdir()) / "genepool-was-tricked"
 
 
 def cases() -> Iterator[Case]:
@@ -260,9 +265,7 @@ def _change(path: Path, change: dict[str, Any], identity: str) -> None:
     document.update({key: value for key, value in change.items() if key != "delete"})
     if document.get("parents") == [SPOILED]:
         document["parents"] = [identity]
-    import json  # msgspec refuses integers of more than 64 bits, which is what some cases are about
-
-    text = json.dumps(document)
+    text = json.dumps(document)  # msgspec refuses integers of more than 64 bits, which is what some cases are about
     path.write_text(text.replace('"nested"', "[" * 100_000 + "]" * 100_000))
 
 
@@ -278,7 +281,7 @@ class _Bomb:
     """Unpickling this would create a file."""
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return Path.touch, (Path("/tmp/genepool-was-tricked"),)
+        return Path.touch, (TRAP,)
 
 
 def _spoiled_files() -> Iterator[Case]:
@@ -308,7 +311,10 @@ def _spoiled_files() -> Iterator[Case]:
     yield "checkpoint-with-a-wrong-hash", _false_checkpoint
     yield "stranger-inside", lambda p: (p.path(p.alive) / "notes.txt").write_text("mine")
     yield "symlink-inside-the-dead", lambda p: (p.path(p.dead) / "home").symlink_to(p.path(p.alive))
-    yield "duplicate-id", lambda p: _copy(p.path(p.alive), p.shard / naming.encode(p.alive).replace("_1_", "_2_", 1))
+    yield (
+        "duplicate-id",
+        lambda p: shutil.copytree(p.path(p.alive), p.shard / naming.encode(p.alive).replace("_1_", "_2_", 1)),
+    )
 
 
 def _weights(place: Place) -> Path:
@@ -319,12 +325,6 @@ def _false_checkpoint(place: Place) -> None:
     attempt = place.path(place.training) / f"a{place.training.attempt}"
     attempt.mkdir(exist_ok=True)
     (attempt / naming.checkpoint_name(10**6, "0" * 64)).write_bytes(b"not that")
-
-
-def _copy(source: Path, target: Path) -> None:
-    import shutil
-
-    shutil.copytree(source, target)
 
 
 # The rest of the experiment's directory.
@@ -347,18 +347,12 @@ def _elsewhere() -> Iterator[Case]:
     yield "archive-is-garbage", lambda p: (worker_of(p) / "archive.log").write_bytes(os.urandom(10_000))
     yield "archive-is-a-directory", lambda p: (worker_of(p) / "archive.log").mkdir()
     yield "archive-is-a-fifo", lambda p: os.mkfifo(worker_of(p) / "archive.log")
-    yield "archive-is-nested", lambda p: (worker_of(p) / "archive.log").write_bytes(_framed(b"[" * 1_000_000))
-    yield "archive-is-no-fossil", lambda p: (worker_of(p) / "archive.log").write_bytes(_framed(b'{"a":1}'))
-    yield "events-are-garbage", lambda p: (worker_of(p) / "events.log").write_bytes(_framed(b'{"a":1}') + b"\xff\n")
+    yield "archive-is-nested", lambda p: (worker_of(p) / "archive.log").write_bytes(frame(b"[" * 1_000_000))
+    yield "archive-is-no-fossil", lambda p: (worker_of(p) / "archive.log").write_bytes(frame(b'{"a":1}'))
+    yield "events-are-garbage", lambda p: (worker_of(p) / "events.log").write_bytes(frame(b'{"a":1}') + b"\xff\n")
     yield "config-is-garbage", lambda p: (p.root / "config" / "000009.json").write_text("{")
     yield "config-is-a-directory", lambda p: (p.root / "config" / "000009.json").mkdir()
     yield "reserve-is-a-directory", lambda p: _replace(p.root / "reserve", lambda path: path.mkdir())
-
-
-def _framed(document: bytes) -> bytes:
-    from genepool.population.log import frame
-
-    return frame(document)
 
 
 def healthy(root: Path, worker: DirectoryPopulation) -> Place:

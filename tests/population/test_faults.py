@@ -108,7 +108,7 @@ class World:
         self.files = self.client(self.meddler)
         self.worker = DirectoryPopulation.open("/exp", files=self.files)
         self.mine = self.worker.create(make_birth(5, parents=(self.alive,)), parent=self.alive)
-        self.finished = {self.alive.id, self.dead.id}
+        self.finished = {self.alive.id: 0.1, self.dead.id: 0.2}
 
     def client(self, meddle: Any = None) -> FakeFiles:
         return FakeFiles(self.disk, rng=self.rng, clock=self.clock, durability=self.durability, meddle=meddle)
@@ -131,6 +131,9 @@ class World:
             worker.finish(individual, fitness=0.9, files=FILES)
         shards.move = move
 
+    def acknowledge(self, alive: Individual) -> None:
+        self.finished[alive.id] = alive.fitness
+
     def goes_on(self) -> None:
         """A fresh worker repairs what is left and evolves; nothing that was finished is lost."""
         files = self.client()
@@ -140,7 +143,7 @@ class World:
             survivor = ToyWorker(self.worker, random.Random(3), 4, {})
             for _ in range(3):
                 survivor.try_step()
-            self.finished |= set(survivor.finished)
+            self.finished |= survivor.finished
         for _ in range(12):
             self.clock.advance(LEASE / 5)
             fresh.try_step()
@@ -149,7 +152,7 @@ class World:
             fresh.population.census(fresh=True)
             for individual in fresh.population.garbage():
                 fresh.population.collect(individual)
-        report = check("/exp", files=files, settled=True, finished=self.finished | set(fresh.finished))
+        report = check("/exp", files=files, settled=True, finished=self.finished | fresh.finished)
         assert report.violations == []
         assert report.census.living >= 2
 
@@ -176,11 +179,11 @@ OPERATIONS: dict[str, Callable[[World], object]] = {
     "create": lambda w: w.worker.create(make_birth(9)),
     "create_with_parent": lambda w: w.worker.create(make_birth(9, parents=(w.alive,)), parent=w.alive),
     "save_checkpoint": lambda w: w.worker.save_checkpoint(w.mine, Checkpoint(step=1, data=b"one")),
-    "finish": lambda w: w.finished.add(w.worker.finish(w.mine, fitness=0.7, files=FILES).id),
+    "finish": lambda w: w.acknowledge(w.worker.finish(w.mine, fitness=0.7, files=FILES)),
     "fail": lambda w: w.worker.fail(w.mine, "dna", "It has a cycle."),
     "hand_over": lambda w: w.worker.hand_over(w.mine),
     "take_over": lambda w: w.worker.take_over(w.orphan),
-    "adopt": lambda w: w.finished.add(w.worker.take_over(w.adoptable).id),
+    "adopt": lambda w: w.acknowledge(w.worker.take_over(w.adoptable)),
     "kill": lambda w: w.worker.kill(w.alive),
     "strip": lambda w: w.worker.strip(w.dead),
     "collect": lambda w: w.worker.collect(w.dead),

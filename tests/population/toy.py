@@ -22,6 +22,7 @@ class ToyWorker:
         self.size = size
         self.finished = finished
         self.steps = 0
+        self.hand_over = 0.05
 
     def try_step(self) -> bool:
         """A step, as a real worker would try it; False if it was abandoned."""
@@ -38,7 +39,8 @@ class ToyWorker:
         for garbage in population.garbage():
             if garbage.state is State.DEAD and self.rng.random() < 0.3:
                 population.strip(garbage)
-            population.collect(garbage)
+            else:
+                population.collect(garbage)
         for orphan in population.orphans():
             mine = population.take_over(orphan)
             if mine.state is State.TRAINING:
@@ -82,7 +84,7 @@ class ToyWorker:
         if self.rng.random() < 0.3:
             population.save_checkpoint(mine, Checkpoint(step=begun + 1, data=inherited + bytes([begun % 256])))
             population.beat("train", self.steps * 100 + begun)
-        if self.rng.random() < 0.05:
+        if self.rng.random() < self.hand_over:
             population.hand_over(mine)
             return
         population.beat("evaluate", self.steps)

@@ -1,0 +1,274 @@
+"""What only a directory has: adoption, links and copies, tidiness, debris, repeatable runs, and who may call what."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import genepool.population
+from genepool.errors import ConcurrencyError, DataError, StorageError
+from genepool.population import Checkpoint, DirectoryPopulation, DirectoryView, Files, Individual, State, naming
+from genepool.population.check import check
+from genepool.testing import Clock, make_birth, make_weights
+
+from .toy import ToyWorker
+
+FILES = {naming.WEIGHTS: make_weights()}
+LEASE = 100.0
+
+
+class Refusing(Files):
+    """Files that fail as they are told: {call: error number}; and that count."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(durability="fast", **options)
+        self.refused: dict[str, int] = {}
+        self.calls: list[str] = []
+
+    def _try(self, name: str) -> None:
+        self.calls.append(name)
+        if name in self.refused:
+            raise OSError(self.refused[name], os.strerror(self.refused[name]))
+
+    def link(self, source: str, target: str) -> None:
+        self._try("link")
+        super().link(source, target)
+
+    def rename(self, source: str, target: str) -> None:
+        self._try("rename")
+        super().rename(source, target)
+
+    def list(self, path: str) -> list[str]:
+        self._try("list")
+        return super().list(path)
+
+
+@pytest.fixture
+def files() -> Refusing:
+    return Refusing(monotonic=Clock())
+
+
+@pytest.fixture
+def worker(tmp_path: Path, files: Refusing) -> DirectoryPopulation:
+    DirectoryPopulation.establish(tmp_path, population_size=10, lease=LEASE, files=files)
+    return DirectoryPopulation.open(tmp_path, files=files)
+
+
+def join(worker: DirectoryPopulation) -> DirectoryPopulation:
+    return DirectoryPopulation.open(worker.path, files=worker._files)
+
+
+def inside(worker: DirectoryPopulation, individual: Individual) -> set[str]:
+    path = Path(worker._shards.path(individual))
+    return {str(found.relative_to(path)) for found in path.rglob("*")}
+
+
+def grown(worker: DirectoryPopulation, number: int = 1, parent: Individual | None = None) -> Individual:
+    return worker.finish(worker.create(make_birth(number), parent=parent), fitness=number / 10, files=FILES)
+
+
+def leave_a_result(worker: DirectoryPopulation, files: Refusing) -> Individual:
+    """A TRAINING individual whose owner crashed after its result and before the rename that publishes it."""
+    child = worker.create(make_birth(1))
+    worker.save_checkpoint(child, Checkpoint(step=3, data=b"three"))
+    done = worker._shards.move
+    worker._shards.move = lambda *_: files._try("crash")  # type: ignore[method-assign]
+    files.refused["crash"] = errno.EIO
+    with pytest.raises(OSError, match="error"):
+        worker.finish(child, fitness=0.625, files=FILES)
+    worker._shards.move = done  # type: ignore[method-assign]
+    return child
+
+
+def test_a_complete_result_is_adopted(worker: DirectoryPopulation, files: Refusing) -> None:
+    child = leave_a_result(worker, files)
+    other = join(worker)
+    alive = other.take_over(child)
+    assert (alive.state, alive.fitness, alive.epoch, alive.attempt) == (State.ALIVE, 0.625, 2, f"1-{worker.who}")
+    assert other.weights(alive) == make_weights()
+    assert inside(other, alive) == {"dna.json", f"r1-{worker.who}"} | {
+        f"r1-{worker.who}/{name}" for name in ("result.json", naming.WEIGHTS)
+    }
+
+
+@pytest.mark.parametrize("damage", ["weights", "result", "missing"])
+def test_a_damaged_result_is_not_adopted_but_its_checkpoint_is_used(
+    worker: DirectoryPopulation, files: Refusing, damage: str
+) -> None:
+    child = leave_a_result(worker, files)
+    attempt = Path(worker._shards.path(child)) / f"r1-{worker.who}"
+    match damage:
+        case "weights":
+            (attempt / naming.WEIGHTS).write_bytes(make_weights(9))
+        case "result":
+            (attempt / "result.json").write_text("{}")
+        case "missing":
+            (attempt / naming.WEIGHTS).unlink()
+    other = join(worker)
+    mine = other.take_over(child)
+    assert mine.state is State.TRAINING
+    assert other.checkpoint(mine) == Checkpoint(step=3, data=b"three")
+    alive = other.finish(mine, fitness=0.5, files=FILES)
+    assert other.read_result(alive).attempt == f"2-{other.who}"
+
+
+def test_a_failed_finish_is_repeated_by_taking_over_oneself(worker: DirectoryPopulation, files: Refusing) -> None:
+    child = worker.create(make_birth(1))
+    files.refused["rename"] = errno.ENOSPC
+    with pytest.raises(StorageError):
+        worker.finish(child, fitness=0.5, files=FILES)
+    del files.refused["rename"]
+    again = worker.take_over(child)
+    assert again.state is State.TRAINING
+    assert worker.finish(again, fitness=0.5, files=FILES).state is State.ALIVE
+
+
+@pytest.mark.parametrize("number", [errno.EMLINK, errno.EXDEV, errno.EPERM])
+def test_without_links_the_child_gets_a_copy(worker: DirectoryPopulation, files: Refusing, number: int) -> None:
+    parent = grown(worker)
+    files.refused["link"] = number
+    child = worker.create(make_birth(2), parent=parent)
+    worker.collect(worker.kill(parent))
+    assert worker.inherited_weights(child) == make_weights()
+
+
+def test_with_links_the_child_costs_no_space(worker: DirectoryPopulation) -> None:
+    parent = grown(worker)
+    child = worker.create(make_birth(2), parent=parent)
+    assert (Path(worker._shards.path(child)) / naming.INHERITED).stat().st_nlink == 2
+    alive = worker.finish(child, fitness=0.5)
+    assert inside(worker, alive) == {"dna.json", f"r1-{worker.who}", f"r1-{worker.who}/result.json"}
+
+
+def test_a_parent_that_lost_its_weights_is_quarantined(worker: DirectoryPopulation) -> None:
+    parent = grown(worker)
+    (Path(worker._shards.path(parent)) / f"r{parent.attempt}" / naming.WEIGHTS).unlink()
+    with pytest.raises(ConcurrencyError, match="quarantine"):
+        worker.create(make_birth(2), parent=parent)
+    assert [individual.state for individual in worker.snapshot()] == [State.QUARANTINED]
+
+
+def test_debris_of_crashed_workers_is_collected(worker: DirectoryPopulation, files: Refusing) -> None:
+    clock = files._monotonic
+    shard = worker.path / "pop" / "0000"
+    identity = "0" * 25
+    for name in (f"t1_{identity}_deaddead", f"X1_{identity[:-1]}1_deaddead"):
+        (shard / name / "r1-deaddead").mkdir(parents=True)
+        (shard / name / "r1-deaddead" / "file").write_text("x")
+    for _ in range(15):
+        clock.advance(LEASE / 10)
+        worker.beat("step", round(clock.now))
+        for individual in worker.garbage():
+            worker.collect(individual)
+    assert list(shard.iterdir()) == []
+    assert list(worker.fossils()) == []
+
+
+def test_an_unknown_outcome_is_a_storage_error_and_settles_itself(worker: DirectoryPopulation, files: Refusing) -> None:
+    child = worker.create(make_birth(1))
+
+    def rename_without_a_reply(source: str, target: str) -> None:
+        Path(source).rename(target)
+        files.refused["list"] = errno.EIO
+        raise OSError(errno.EIO, "no reply")
+
+    files.rename, normal = rename_without_a_reply, files.rename  # type: ignore[method-assign]
+    with pytest.raises(StorageError, match="not known"):
+        worker.hand_over(child)
+    files.rename = normal  # type: ignore[method-assign]
+    del files.refused["list"]
+    assert worker.snapshot() == [child.handed_over()]
+
+
+def test_observers_change_nothing(worker: DirectoryPopulation) -> None:
+    parent = grown(worker)
+    child = worker.create(make_birth(2), parent=parent)
+    worker.collect(worker.kill(grown(worker, 3)))
+
+    class ReadOnly(Files):
+        def mkdir(self, *_: object) -> None:
+            raise AssertionError("an observer changed something")
+
+        rename = link = unlink = rmdir = write = fsync = fsync_dir = mkdir  # type: ignore[assignment]
+
+        def open(self, path: str, flags: int) -> int:
+            assert not flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            return super().open(path, flags)
+
+    view = DirectoryView.open(worker.path, files=ReadOnly())
+    assert len(list(view.records())) == 3
+    assert view.inherited_weights(child) == make_weights()
+    assert view.census().living == 2
+    assert view.sample(random.Random(1)).id in (parent.id, child.id)
+    assert check(worker.path, files=ReadOnly())
+    (Path(view._shards.path(parent)) / "dna.json").write_text("damaged")
+    with pytest.raises(DataError, match="damaged"):
+        view.read_birth(parent)
+
+
+def test_one_worker_and_one_seed_repeat_names_aside(tmp_path: Path) -> None:
+    histories = []
+    for number in range(2):
+        path = tmp_path / str(number)
+        path.mkdir()
+        files = Files(durability="fast", urandom=random.Random(5).randbytes)
+        DirectoryPopulation.establish(path, population_size=200, files=files)
+        worker = ToyWorker(DirectoryPopulation.open(path, files=files), random.Random(7), 200, {})
+        worker.hand_over = 0.0  # when it is noticed that somebody handed over is a matter of time
+        for _ in range(120):
+            worker.try_step()
+        births = sorted(worker.population.records(), key=lambda record: record.individual.id)
+        histories.append([(bytes(r.birth.dna), r.individual.state, r.individual.fitness) for r in births])
+    assert histories[0] == histories[1]
+    assert len(histories[0]) > 50
+
+
+def test_a_worker_joins_under_a_name_of_its_own(tmp_path: Path) -> None:
+    files = Files(durability="fast", urandom=random.Random(5).randbytes)
+    DirectoryPopulation.establish(tmp_path, population_size=10, files=files)
+    same = [DirectoryPopulation.open(tmp_path, files=Files(urandom=random.Random(1).randbytes)) for _ in range(3)]
+    assert len({worker.who for worker in same}) == 3
+
+
+def test_steps_cost_the_same_whatever_the_size(tmp_path: Path) -> None:
+    calls = []
+    for size in (300, 3_000):
+        path = tmp_path / str(size)
+        path.mkdir()
+        # Each call takes a little, so that sweeps have a price and are made as rarely as that demands.
+        files = Refusing()
+        files._monotonic = lambda files=files: len(files.calls) * 1e-5
+        DirectoryPopulation.establish(path, population_size=size, files=files)
+        worker = DirectoryPopulation.open(path, files=files)
+        for number in range(size):
+            worker.finish(worker.create(make_birth(number)), fitness=number / size)
+        worker.census(fresh=True)
+        rng = random.Random(1)
+        before = len(files.calls)
+        for _ in range(200):
+            worker.kill(worker.sample(rng))
+            worker.sample(rng)
+        calls.append(len(files.calls) - before)
+    assert calls[1] < 1.5 * calls[0]
+
+
+PACKAGE = Path(genepool.population.__file__).parent
+
+
+@pytest.mark.parametrize("module", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.stem)
+def test_only_files_touches_the_file_system_and_nothing_loads_pickles(module: Path) -> None:
+    imported = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").partition(".")[0])
+    assert not imported & {"pickle", "marshal", "shelve", "torch", "numpy", "shutil"}
+    assert module.stem == "files" or not imported & {"os", "io"}
+    assert "read_bytes" not in module.read_text()

@@ -1,0 +1,343 @@
+"""Deliberate breaks of the protocol; each must be caught by the tests beside this one, or they are not worth much.
+
+archive_after_delete            an individual is removed before its fossil is written
+archive_not_synced              the fossil is written but not synced before the individual goes
+collect_without_x               the dead are emptied under their own name
+delete_before_x_is_durable      the dead are emptied before the rename that takes them away is synced
+strip_before_kill_is_durable    weights go although a power loss may revive their owner
+weights_not_synced              a result is published whose bytes are still in memory
+names_not_synced                directories are never synced
+publish_before_result           the rename to ALIVE comes before the result is written
+heritage_after_publish          a child is visible before its parent's weights are linked in
+heritage_dropped_too_early      the link to the parent's weights goes before the result is published
+epoch_not_raised                a takeover keeps the epoch, so names come back
+one_attempt_directory           all attempts share a directory, so a zombie writes into the new owner's
+rename_believed                 a rename that reports ENOENT is believed to have been done
+result_not_checked              whatever looks like a result is adopted without checking its hashes
+nonce_not_claimed               two processes with the same random numbers get the same name
+lease_ignored                   whoever trains is robbed at once
+own_beats_ignored               an observer that was frozen itself trusts its old observations
+progress_ignored                a hung trainer that repeats the same beat counts as alive
+strikes_not_counted             an individual that kills its trainers is tried for ever
+shards_drawn_evenly             shards are drawn evenly, whatever they hold, so loners are drawn too often
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from genepool.errors import ConcurrencyError, GenepoolError
+from genepool.population import DirectoryPopulation, Files, Fossil, Result, State, naming
+from genepool.population import contents as contents_module
+from genepool.population import shards as shards_module
+from genepool.population.contents import Contents
+from genepool.population.individual import Individual
+from genepool.population.lease import Pulse
+from genepool.population.log import Log
+from genepool.population.presence import Presence
+from genepool.population.shards import Shards
+from genepool.testing import Clock
+from genepool.testing.population_contract import Exam, PopulationContract
+
+from . import test_directory, test_faults
+from .simulation import Plan, Simulation
+
+Patch = pytest.MonkeyPatch
+Detector = Callable[[], None]
+
+
+# Detectors: each raises if it sees something wrong.
+
+
+def faults(operation: str, *kinds: str) -> Detector:
+    """The fault loop of one operation."""
+
+    def detect() -> None:
+        for kind in kinds:
+            number = 1
+            while test_faults.run(operation, kind, number, persistent=False):
+                number += 1
+
+    return detect
+
+
+def simulations(seeds: int = 60, **plan: float) -> Detector:
+    """Seeded histories."""
+
+    def detect() -> None:
+        for seed in range(seeds):
+            simulation = Simulation(seed, Plan(**plan))
+            report = simulation.run()
+            assert simulation.problems == []
+            assert report.violations == []
+
+    return detect
+
+
+def contract(test: str, *arguments: str) -> Detector:
+    """One question of the exam, put to the directory."""
+
+    def detect() -> None:
+        with tempfile.TemporaryDirectory() as path:
+            clock = Clock()
+            files = Files(durability="fast", monotonic=clock)
+            DirectoryPopulation.establish(path, population_size=1_600, lease=100.0, files=files)
+            exam = Exam(join=lambda: DirectoryPopulation.open(path, files=files), clock=clock, lease=100.0)
+            getattr(PopulationContract(), test)(exam, *arguments)
+
+    return detect
+
+
+def adoption() -> None:
+    """The test of damaged results."""
+    with tempfile.TemporaryDirectory() as path:
+        files = test_directory.Refusing(monotonic=Clock())
+        DirectoryPopulation.establish(path, population_size=10, files=files)
+        worker = DirectoryPopulation.open(path, files=files)
+        test_directory.test_a_damaged_result_is_not_adopted_but_its_checkpoint_is_used(worker, files, "weights")
+
+
+def repeating() -> None:
+    """The test of a second attempt by the same worker."""
+    with tempfile.TemporaryDirectory() as path:
+        files = test_directory.Refusing(monotonic=Clock())
+        DirectoryPopulation.establish(path, population_size=10, files=files)
+        worker = DirectoryPopulation.open(path, files=files)
+        test_directory.test_a_failed_finish_is_repeated_by_taking_over_oneself(worker, files)
+
+
+def joining() -> None:
+    """The test of equal random numbers."""
+    with tempfile.TemporaryDirectory() as path:
+        test_directory.test_a_worker_joins_under_a_name_of_its_own(Path(path))
+
+
+# Mutants.
+
+
+def archive_after_delete(patch: Patch) -> None:
+    def collect(self: DirectoryPopulation, individual: Individual) -> None:
+        self._survey.settled(individual)
+        gone = individual.collected(self.who)
+        dead = individual.state is State.DEAD
+        birth, result = (self.read_birth(individual), self.read_result(individual)) if dead else (None, None)
+        if gone != individual:
+            self._move("collect", individual, gone, sync=True)
+        self._files.remove_tree(self._shards.path(gone))
+        if birth is not None:
+            self._presence.archive.add(Fossil(name=naming.encode(individual), birth=birth, result=result))
+
+    patch.setattr(DirectoryPopulation, "collect", collect)
+
+
+def archive_not_synced(patch: Patch) -> None:
+    patch.setattr(Log, "_make_sure", lambda *_: None)
+
+
+def collect_without_x(patch: Patch) -> None:
+    def collect(self: DirectoryPopulation, individual: Individual) -> None:
+        if individual.state in (State.DEAD, State.FAILED):
+            self._archive(individual)
+        self._survey.settled(individual)
+        self._files.remove_tree(self._shards.path(individual))
+
+    patch.setattr(DirectoryPopulation, "collect", collect)
+
+
+def delete_before_x_is_durable(patch: Patch) -> None:
+    move = DirectoryPopulation._move
+
+    def unsynced(self: DirectoryPopulation, what: str, *states: Individual, sync: bool = False) -> Individual:
+        return move(self, what, *states, sync=sync and what != "collect")
+
+    patch.setattr(DirectoryPopulation, "_move", unsynced)
+
+
+def strip_before_kill_is_durable(patch: Patch) -> None:
+    patch.setattr(DirectoryPopulation, "strip", lambda self, individual: self._contents.strip(individual))
+
+
+def weights_not_synced(patch: Patch) -> None:
+    save = Files.save
+
+    def unsynced(self: Files, path: str, data: bytes) -> None:
+        safe, self.safe = self.safe, self.safe and not path.endswith(naming.WEIGHTS)
+        try:
+            save(self, path, data)
+        finally:
+            self.safe = safe
+
+    patch.setattr(Files, "save", unsynced)
+
+
+def names_not_synced(patch: Patch) -> None:
+    patch.setattr(Files, "sync_dir", lambda *_: None)
+
+
+def publish_before_result(patch: Patch) -> None:
+    write, publish = Contents.write_result, DirectoryPopulation._publish
+
+    def write_result(self: Contents, individual: Individual, result: Result, files: dict[str, bytes]) -> None:
+        alive = individual.finished(individual.attempt, result.fitness)
+        self._shards.move(individual, alive)
+        write(self, alive, result, files)
+
+    def unless_published(self: DirectoryPopulation, individual: Individual, result: Result) -> Individual:
+        alive = individual.finished(result.attempt, result.fitness)
+        return alive if self._shards.present(alive) else publish(self, individual, result)
+
+    patch.setattr(Contents, "write_result", write_result)
+    patch.setattr(DirectoryPopulation, "_publish", unless_published)
+
+
+def heritage_after_publish(patch: Patch) -> None:
+    original = Contents.write_staging
+    waiting: dict[str, str] = {}
+
+    def write_staging(self: Contents, staging: Individual, birth: object, source: str | None) -> None:
+        original(self, staging, birth, None)
+        if source is not None:
+            waiting[staging.id] = source
+
+    move = DirectoryPopulation._move
+
+    def link_late(self: DirectoryPopulation, what: str, old: Individual, new: Individual, **options: bool) -> object:
+        moved = move(self, what, old, new, **options)
+        if what == "create" and new.id in waiting:
+            self._contents._link(waiting.pop(new.id), self._shards.path(new))
+        return moved
+
+    patch.setattr(Contents, "write_staging", write_staging)
+    patch.setattr(DirectoryPopulation, "_move", link_late)
+
+
+def heritage_dropped_too_early(patch: Patch) -> None:
+    original = Contents.write_result
+
+    def write_result(self: Contents, individual: Individual, result: Result, files: dict[str, bytes]) -> None:
+        self.drop_inherited(individual)
+        original(self, individual, result, files)
+
+    patch.setattr(Contents, "write_result", write_result)
+
+
+def epoch_not_raised(patch: Patch) -> None:
+    def taken_over(self: Individual, who: str, *, progressed: bool) -> Individual:
+        return self._training(epoch=self.epoch, strikes=0 if progressed else self.strikes, owner=who)
+
+    patch.setattr(Individual, "taken_over", taken_over)
+
+
+def one_attempt_directory(patch: Patch) -> None:
+    original = Individual._training
+
+    def training(self: Individual, *, epoch: int, strikes: int, owner: str) -> Individual:
+        made = original(self, epoch=epoch, strikes=strikes, owner=owner)
+        return msgspec.structs.replace(made, attempt="1-00000000")
+
+    patch.setattr(Individual, "_training", training)
+
+
+def rename_believed(patch: Patch) -> None:
+    def commit(files: Files, parent: str, old: str, new: str) -> None:
+        try:
+            files.rename(f"{parent}/{old}", f"{parent}/{new}")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ConcurrencyError("lost") from error
+
+    patch.setattr(shards_module, "commit", commit)
+    patch.setattr(contents_module, "commit", commit)
+
+
+def result_not_checked(patch: Patch) -> None:
+    patch.setattr(Contents, "stored", lambda *_: b"")
+
+
+def nonce_not_claimed(patch: Patch) -> None:
+    def claim(self: Presence) -> str:
+        who = naming.make_who(self._files.urandom)
+        Path(f"{self._workers}/{who}").mkdir(exist_ok=True)
+        return who
+
+    patch.setattr(Presence, "_claim", claim)
+
+
+def lease_ignored(patch: Patch) -> None:
+    patch.setattr(Presence, "abandoned", lambda self, individual: individual.state is State.TRAINING)
+
+
+def own_beats_ignored(patch: Patch) -> None:
+    patch.setattr(Pulse, "steady_for", lambda *_: float("inf"))
+
+
+def progress_ignored(patch: Patch) -> None:
+    original = Pulse.due
+
+    def due(self: Pulse, phase: str, step: int, now: float) -> bytes | None:
+        self._said = None
+        return original(self, phase, step, now)
+
+    patch.setattr(Pulse, "due", due)
+
+
+def strikes_not_counted(patch: Patch) -> None:
+    def taken_over(self: Individual, who: str, *, progressed: bool) -> Individual:
+        return self._training(epoch=self.epoch + 1, strikes=0, owner=who)
+
+    patch.setattr(Individual, "taken_over", taken_over)
+
+
+def shards_drawn_evenly(patch: Patch) -> None:
+    def draw(self: Shards, rng: object, living: int) -> Individual:
+        while True:
+            names = self._living(self._list(self._paths[rng.randrange(self._count)]))
+            if names:
+                return naming.parse(names[rng.randrange(len(names))])
+
+    patch.setattr(Shards, "draw", draw)
+
+
+POWER = {"power_loss": 0.001, "crash": 0.0, "error": 0.0, "lost_reply": 0.0}
+MUTANTS: list[tuple[Callable[[Patch], None], Detector]] = [
+    (archive_after_delete, faults("collect", "crash-before", "crash-after")),
+    (archive_not_synced, simulations(**POWER)),
+    (collect_without_x, faults("collect", "crash-before", "crash-after")),
+    (delete_before_x_is_durable, simulations(**POWER)),
+    (strip_before_kill_is_durable, simulations(**POWER, shards=16, workers=3, calls=4000)),
+    (weights_not_synced, simulations(**POWER)),
+    (names_not_synced, simulations(**POWER)),
+    (publish_before_result, faults("finish", "crash-before", "crash-after")),
+    (heritage_after_publish, faults("create_with_parent", "crash-before", "crash-after")),
+    (heritage_dropped_too_early, faults("finish", "crash-before", "crash-after")),
+    (epoch_not_raised, repeating),
+    (one_attempt_directory, simulations()),
+    (rename_believed, contract("test_of_two_who_change_one_snapshot_one_wins", "kill")),
+    (result_not_checked, adoption),
+    (nonce_not_claimed, joining),
+    (lease_ignored, contract("test_a_beating_owner_is_not_abandoned")),
+    (own_beats_ignored, contract("test_an_observer_that_was_frozen_itself_starts_counting_anew")),
+    (progress_ignored, contract("test_an_owner_that_beats_without_progress_is_abandoned")),
+    (strikes_not_counted, contract("test_attempts_without_progress_lead_to_failure")),
+    (shards_drawn_evenly, contract("test_every_living_individual_is_equally_likely")),
+]
+
+
+@pytest.mark.parametrize(("mutate", "detect"), MUTANTS, ids=[mutant.__name__ for mutant, _ in MUTANTS])
+def test_the_mutant_is_caught(mutate: Callable[[Patch], None], detect: Detector) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(patch)
+        with pytest.raises((AssertionError, GenepoolError, pytest.fail.Exception)):
+            detect()
+
+
+def test_the_list_above_is_complete() -> None:
+    listed = re.findall(r"^ *(\w+)   +", __doc__ or "", re.MULTILINE)
+    assert [mutant.__name__ for mutant, _ in MUTANTS] == listed
