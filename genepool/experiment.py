@@ -156,8 +156,8 @@ class Experiment:
 class Watch:
     """Why a worker should stop: a signal, the end of the budget, or that whoever started it is gone."""
 
-    LOOK_EVERY = 0.5
-    """Seconds at least between two looks at what was spent."""
+    CHEAP = 0.02
+    """Seconds; a look at what was spent that takes longer is not taken at every step."""
 
     def __init__(self, experiment: Experiment, parent: int | None = None) -> None:
         self._experiment, self._parent = experiment, parent
@@ -181,8 +181,8 @@ class Watch:
         now = time.monotonic()
         if self._over is None and now >= self._next_look:
             self._over = self._look()
-            # A large population takes a while to look at; it must not take most of the time.
-            self._next_look = time.monotonic() + max(self.LOOK_EVERY, 20 * (time.monotonic() - now))
+            took = time.monotonic() - now
+            self._next_look = 0.0 if took < self.CHEAP else time.monotonic() + 20 * took
         return self._signalled or self._over
 
     def _look(self) -> str | None:

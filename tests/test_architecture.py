@@ -15,8 +15,10 @@ LAYERS = (
     ("settings",),
     ("dna",),
     ("population", "mutations", "recombination", "evaluation"),
-    ("evolution", "nn", "engines", "analysis", "simulation", "testing"),
-    ("experiment", "classifier", "study", "dashboard", "plots"),
+    ("evolution", "nn", "engines", "simulation", "testing"),
+    ("analysis",),
+    ("experiment", "plots"),
+    ("champion", "replay", "classifier", "study", "dashboard"),
     ("cli",),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}
@@ -61,6 +63,18 @@ def test_imports_go_downwards_only(path):
 def test_each_heavy_library_has_one_room(library):
     users = {package_of(p) for p in FILES if any(name.split(".")[0] == library for name in imports(p))}
     assert users <= {BORDERS[library]}
+
+
+def test_evolution_and_torch_meet_only_in_the_evaluation():
+    assert not [path for path in FILES if package_of(path) == "evolution" and "nn" in inner(path)]
+    assert not [path for path in FILES if package_of(path) == "nn" and inner(path) & {"evolution", "population"}]
+
+
+def test_only_one_module_makes_system_calls_for_the_store():
+    """The port that tests replace: a call past it would be a call that no fault was ever injected into."""
+    for path in (ROOT / "population").glob("*.py"):
+        if path.name not in ("files.py", "doctor.py"):
+            assert not imports(path) & {"os", "shutil", "tempfile", "subprocess"}, path
 
 
 def test_only_one_module_reads_the_test_images():

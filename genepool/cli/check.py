@@ -28,5 +28,5 @@ def check(directory: Path, as_json: bool) -> None:
             f"{census.alive} alive, {census.training} in training, {census.dead} dead, {census.failed} failed, "
             f"{report.fossils} archived; {census.quarantined} quarantined, {len(report.foreign)} foreign entries"
         )
-        click.echo("every invariant holds" if report else f"{len(report.violations)} violations")
+        click.echo("every invariant holds" if report else f"broken in {len(report.violations)} places")
     sys.exit(0 if report else 1)

@@ -36,6 +36,10 @@ DRAWS = 20
 """Pairs drawn in a row before the worker concludes that all others are busy training."""
 
 
+ASK_EVERY = 0.5
+"""Seconds between two questions, during a training, whether to stop."""
+
+
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker goes by; it asks for them anew before each step, since they may change while it runs."""
 
@@ -128,7 +132,7 @@ class Worker:
     def _reproduce(self, parent: Individual) -> None:
         dna = dna_of(self.population.read_birth(parent))
         birth = next_birth(parent, dna, self.rules.breeding, self.rng, self.rules.version)
-        self._train(self.population.create(birth, parent=parent))
+        self._train(self.population.create(birth, parent=parent), parent)
 
     def _make_another(self) -> None:
         """Too few are alive for a pair: makes a trivial individual, or waits where enough are in training."""
@@ -137,7 +141,7 @@ class Worker:
             return
         self._train(self.population.create(first_birth(self.rules.breeding, self.rng, self.rules.version)))
 
-    def _train(self, individual: Individual) -> None:
+    def _train(self, individual: Individual, parent: Individual | None = None) -> None:
         """Trains what is the worker's own and makes it alive; what was taken over may not need it any more."""
         if individual.state is not State.TRAINING:
             return
@@ -147,7 +151,7 @@ class Worker:
             evaluation, weights = self._evaluator(birth.settings_version).evaluate(
                 dna_of(birth),
                 seed=birth.training_seed,
-                inherited=self.population.inherited_weights(individual),
+                inherited=self._heritage(individual, parent),
                 checkpoint=checkpoint.data if checkpoint else None,
                 observe=_Watchman(self, individual),
             )
@@ -155,12 +159,23 @@ class Worker:
             self.population.fail(individual, "dna", str(error))
             raise ConcurrencyError(f"Individual {individual.id} has no usable DNA: {error}") from error
         except DataError as error:
-            self.population.quarantine(individual, "weights")
+            # Whole, but not what this program writes. The parent's are the same, and would spoil every child to come.
+            for spoilt in filter(None, (individual, parent)):
+                self.population.quarantine(spoilt, "weights")
             raise ConcurrencyError(f"Individual {individual.id} has no usable weights: {error}") from error
         metrics = msgspec.to_builtins(evaluation)
         fitness = metrics.pop("fitness")
         files = {WEIGHTS: weights} if weights is not None else {}
         self._finish(individual, fitness, metrics, files)
+
+    def _heritage(self, individual: Individual, parent: Individual | None) -> bytes | None:
+        """The parent's weights as they were linked in; if they are damaged, so may be the parent's own."""
+        try:
+            return self.population.inherited_weights(individual)
+        except ConcurrencyError:
+            if parent is not None:
+                self.population.weights(parent)  # looking is enough: what is damaged is put into quarantine
+            raise
 
     def _finish(self, individual: Individual, fitness: float, metrics: dict[str, Any], files: dict[str, bytes]) -> None:
         """Stores the result; on a full disk again and again, for hours of training may be in it."""
@@ -186,7 +201,7 @@ class _Watchman:
 
     def __init__(self, worker: Worker, individual: Individual) -> None:
         self._worker, self._individual = worker, individual
-        self._saved_at = worker.clock()
+        self._saved_at = self._asked_at = worker.clock()
         worker.population.beat("train", 0)
 
     def __call__(self, progress: Progress) -> None:
@@ -194,13 +209,20 @@ class _Watchman:
         population.beat("train", progress.step)
         if progress.step == progress.steps:
             return
-        if (reason := worker.reason_to_stop()) is not None:
+        if (reason := self._reason_to_stop()) is not None:
             self._save(progress)
             population.hand_over(self._individual)
             raise ToldToStop(reason)
         if worker.clock() - self._saved_at >= worker.rules.checkpoint_every:
             with suppress(StorageError):  # the training itself needs no disk
                 self._save(progress)
+
+    def _reason_to_stop(self) -> str | None:
+        """Asked now and then only: the answer may take a look at the whole population."""
+        if self._worker.clock() - self._asked_at < ASK_EVERY:
+            return None
+        self._asked_at = self._worker.clock()
+        return self._worker.reason_to_stop()
 
     def _save(self, progress: Progress) -> None:
         checkpoint = Checkpoint(step=progress.step, data=progress.checkpoint())

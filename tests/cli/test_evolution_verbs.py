@@ -1,0 +1,236 @@
+"""`genepool run` and the verbs that look at what it made: one short real evolution on the shipped images."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GENEPOOL = str(Path(sys.executable).parent / "genepool")
+
+
+def run(*arguments, **options):
+    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def evolved(tmp_path_factory):
+    """The directory of an experiment of some 25 individuals, and what `run` printed."""
+    directory = tmp_path_factory.mktemp("evolved") / "experiment"
+    command = ("run", directory, "--workers", 2, "--population", 6, "--steps", 60, "--individuals", 25, "--seed", 3)
+    result = run(*command, "--set", "time=0", "--set", "lease=5")
+    assert result.returncode == 0, result.stderr
+    return directory, result
+
+
+def test_run_prints_the_best_network_its_accuracies_and_its_cost(evolved):
+    directory, result = evolved
+    for line in (
+        r"best network         \S",
+        r"validation accuracy  \d+\.\d %",
+        r"test accuracy        \d+\.\d %",
+        r"parameters           [\d,]+",
+        r"search               \S+ \wFLOP, \d+ individuals, ",
+        f"model                {directory}/best/weights.safetensors",
+        f"figure               {directory}/progress.png",
+    ):
+        assert re.search(line, result.stdout), line
+    assert "workers, best" in result.stderr
+    assert (directory / "progress.png").read_bytes().startswith(b"\x89PNG")
+    assert "Traceback" not in result.stderr
+
+
+def test_the_model_that_is_kept_is_the_best_and_can_be_trained_on(evolved):
+    directory, _ = evolved
+    facts = json.loads(run("best", directory, "--json").stdout)
+    again = run(
+        "train", directory / "best" / "dna.json", "--parent", facts["weights"], "--steps", 0, "--json",
+    )  # fmt: skip
+    assert json.loads(again.stdout)["fitness"] == facts["fitness"]
+    keys = {"id", "fitness", "test_accuracy", "parameters", "network", "learning_rate", "individuals", "flops"}
+    assert set(facts) == keys | {"seconds", "weights"}
+
+
+def test_test_accuracy_is_measured_once_for_the_chosen_one_only(evolved):
+    directory, _ = evolved
+    kept = directory / "best" / "best.json"
+    facts = json.loads(kept.read_text())
+    facts["test_accuracy"] = 0.123
+    kept.write_text(json.dumps(facts))
+    assert json.loads(run("best", directory, "--json").stdout)["test_accuracy"] == 0.123
+    kept.unlink()
+    assert json.loads(run("best", directory, "--no-test", "--json").stdout)["test_accuracy"] is None
+    assert json.loads(run("best", directory, "--json").stdout)["test_accuracy"] != 0.123
+
+
+def test_status_tells_how_it_stands(evolved):
+    directory, _ = evolved
+    facts = json.loads(run("status", directory, "--json").stdout)
+    assert 25 <= facts["individuals"] <= 27
+    assert 4 <= facts["alive"] + facts["training"] <= 8
+    assert facts["over"] == "25 individuals have been trained"
+    assert facts["flops"] > 1e6
+    page = run("status", directory).stdout
+    assert "individuals trained" in page
+    assert "25 individuals have been trained" in page
+
+
+def test_lineage_leads_from_the_beginning_to_the_best(evolved):
+    directory, _ = evolved
+    chain = json.loads(run("lineage", directory, "--json").stdout)
+    assert chain[0]["mutations"] == []
+    assert chain[-1]["fitness"] == json.loads(run("best", directory, "--json").stdout)["fitness"]
+    assert set(chain[0]) == {"id", "mutations", "fitness", "learning_rate", "parameters", "state", "network"}
+    assert "(the beginning)" in run("lineage", directory, chain[0]["id"][-8:]).stdout
+
+
+def test_check_finds_nothing_and_finds_damage(evolved, tmp_path):
+    import shutil
+
+    directory, _ = evolved
+    clean = run("check", directory)
+    assert (clean.returncode, clean.stdout.splitlines()[-1]) == (0, "every invariant holds")
+    broken = tmp_path / "broken"
+    shutil.copytree(directory, broken)
+    victim = next(broken.glob("pop/*/A1_*/r*/weights.safetensors"))
+    data = victim.read_bytes()
+    victim.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    result = run("check", broken, "--json")
+    assert result.returncode == 1
+    [violation] = json.loads(result.stdout)["violations"]
+    assert violation["invariant"] == "I3"
+    assert victim.parent.parent.name.split("_")[1] in violation["place"] + violation["text"]
+
+
+def test_replay_of_the_best_reaches_the_recorded_fitness(evolved):
+    directory, _ = evolved
+    result = run("replay", directory, "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["agrees"] is True
+
+
+def test_a_record_that_was_tampered_with_does_not_replay(evolved, tmp_path):
+    import shutil
+
+    directory, _ = evolved
+    forged = tmp_path / "forged"
+    shutil.copytree(directory, forged)
+    best = json.loads(run("best", directory, "--json").stdout)
+    [place] = forged.glob(f"pop/*/A1_{best['id']}_*")
+    record = place / "dna.json"
+    record.write_text(re.sub(r'"training_seed":\d+', '"training_seed":5', record.read_text()))
+    result = run("replay", forged)
+    assert result.returncode == 1
+    assert "NOT agree" in result.stdout
+
+
+def test_set_publishes_a_version_that_says_what_changed(evolved, tmp_path):
+    import shutil
+
+    directory = tmp_path / "copy"
+    shutil.copytree(evolved[0], directory)
+    result = run("set", directory, "mutations=2", "mutation_odds.identity=3")
+    assert result.stdout.splitlines()[0] == "settings version 2"
+    assert "mutations: 1 -> 2" in result.stdout
+    assert "nothing changed" in run("set", directory, "mutations=2").stdout
+    assert json.loads(run("status", directory, "--json").stdout)["settings_version"] == 2
+
+
+def test_gc_collects_the_dead_and_keeps_their_records(evolved, tmp_path):
+    import shutil
+
+    directory = tmp_path / "copy"
+    shutil.copytree(evolved[0], directory)
+    before = json.loads(run("status", directory, "--json").stdout)
+    assert run("gc", directory).stdout.endswith("individuals collected\n")
+    after = json.loads(run("status", directory, "--json").stdout)
+    assert after["dead"] == 0
+    assert after["individuals"] == before["individuals"]
+    assert run("check", directory).returncode == 0
+
+
+def test_doctor_finds_the_local_disk_safe(tmp_path):
+    result = run("doctor", tmp_path)
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "safe")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_terminal_the_view_is_a_panel(tmp_path):
+    """A real pseudo-terminal: what a user sees is drawn, and ends cleanly."""
+    main, side = pty.openpty()
+    arguments = ["run", str(tmp_path / "e"), "--workers", "1", "--population", "4", "--steps", "20"]
+    child = subprocess.Popen(
+        [GENEPOOL, *arguments, "--individuals", "6"], stdin=side, stdout=side, stderr=side, close_fds=True,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"},
+    )  # fmt: skip
+    os.close(side)
+    seen = b""
+    try:
+        while chunk := os.read(main, 65536):
+            seen += chunk
+    except OSError:
+        pass  # Linux tells so that the other side has closed
+    assert child.wait(60) == 0
+    text = seen.decode(errors="replace")
+    for word in ("genepool", "individuals", "workers", "validation accuracy", "test accuracy"):
+        assert word in text
+    assert "Traceback" not in text
+
+
+@pytest.fixture(scope="module")
+def mess(tmp_path_factory, evolved):
+    folder = tmp_path_factory.mktemp("mess")
+    (folder / "other").mkdir()
+    (folder / "other" / "thesis.txt").write_text("important")
+    (folder / "file").write_text("no directory")
+    (folder / "newer").mkdir()
+    (folder / "newer" / "experiment.json").write_text('{"format": 9}')
+    (folder / "bad.toml").write_text("steps = = 1")
+    (folder / "evolved").symlink_to(evolved[0])
+    return folder
+
+
+BAD = {
+    "run in somebody's folder": (["run", "other"], "not an experiment"),
+    "run in a file": (["run", "file"], "file"),
+    "run in a newer experiment": (["run", "newer"], "format 9"),
+    "run with an unknown preset": (["run", "new", "--preset", "lap-top"], "did you mean 'laptop'"),
+    "run with a preset on an experiment": (["run", "evolved", "--preset", "paper"], "keeps its settings"),
+    "run with other data": (["run", "evolved", "--data", "mnist"], "data is 'fashion-mini', not 'mnist'"),
+    "run with another seed": (["run", "evolved", "--seed", "99"], "seed is 3, not 99"),
+    "run with an unknown data set": (["run", "new2", "--data", "fashion-mono"], "did you mean"),
+    "run with a bad file of settings": (["run", "new", "--config", "bad.toml"], "bad.toml' is not TOML"),
+    "run with a bad time": (["run", "new", "--time", "soon"], "not a time"),
+    "run with a bad population": (["run", "new", "--population", "1"], "population_size is 1"),
+    "run with an unknown setting": (["run", "new", "--set", "step=3"], "did you mean 'steps'"),
+    "worker without an experiment": (["worker", "nowhere"], "no experiment in nowhere"),
+    "worker on an absent device": (["worker", "evolved", "--device", "mps"], "no device 'mps'"),
+    "status of nothing": (["status", "nowhere"], "no experiment in nowhere"),
+    "best of nothing": (["best", "other"], "no experiment in other"),
+    "lineage of nobody": (["lineage", "evolved", "nobody"], "'nobody' is not in this experiment"),
+    "replay of nobody": (["replay", "evolved", "nobody"], "'nobody' is not in this experiment"),
+    "set of an unknown name": (["set", "evolved", "mutation=2"], "did you mean 'mutations'"),
+    "set of what is fixed": (["set", "evolved", "seed=4"], "other settings"),
+    "check of nothing": (["check", "nowhere"], "no experiment"),
+    "doctor of nothing": (["doctor", "nowhere"], "cannot be probed"),
+    "gc of nothing": (["gc", "nowhere"], "no experiment"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD.values(), ids=BAD)
+def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, said, mess):
+    result = run(*arguments, cwd=mess)
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len([line for line in result.stderr.splitlines() if line.startswith("Error: ")]) == 1
+
+
+def test_a_worker_on_a_spent_budget_stops_at_once(evolved):
+    result = run("worker", evolved[0])
+    assert result.returncode == 0
+    assert "The worker stops: 25 individuals have been trained." in result.stderr

@@ -1,0 +1,249 @@
+"""The worker's step, on the population in memory."""
+
+from collections import Counter
+from random import Random
+
+import msgspec
+import pytest
+
+from genepool.dna import initial
+from genepool.errors import ConcurrencyError, StorageError
+from genepool.evolution import SETPOINTS, Breeding, Decision, Rules
+from genepool.evolution.reproduction import dna_of, first_birth, mutated
+from genepool.population import Birth, MemoryPopulation, State
+
+
+def records(world):
+    return list(MemoryPopulation(world.store).records())
+
+
+def test_the_first_two_are_trivial_and_all_others_are_one_mutation_from_their_parent(world):
+    worker = world.worker(reason_to_stop=world.trainings(60))
+    assert worker.run() == "enough"
+    rows = sorted(records(world), key=lambda row: row.individual.id)
+    by_id = {row.birth.id: row for row in rows}
+    assert [row.birth.parents for row in rows[:2]] == [(), ()]
+    assert all(dna_of(row.birth) == initial() for row in rows[:2])
+    assert len(rows) == 60
+    for row in rows[2:]:
+        [parent] = row.birth.parents
+        [name] = row.birth.mutations
+        child, names = mutated(dna_of(by_id[parent].birth), Breeding(), row.birth.mutation_seed)
+        assert child == dna_of(row.birth)
+        assert names == (name,)
+
+
+def test_the_better_of_a_pair_reproduces_and_the_worse_dies(world):
+    worker = world.worker(reason_to_stop=world.trainings(30))
+    worker.run()
+    drawn = []
+    rule = world.rules.selection
+
+    def selection(one, other, rng):
+        drawn.append(rule(one, other, rng))
+        return drawn[-1]
+
+    worker.reason_to_stop = lambda: None
+    world.rules = msgspec.structs.replace(world.rules, selection=selection)
+    for _ in range(20):
+        worker.rules = world.rules
+        before = {i.id for i in world.living()}
+        worker.step()
+        better, worse = drawn[-1]
+        assert better.fitness >= worse.fitness
+        [child] = {i.id for i in world.living()} - before
+        assert worker.population.read_birth(next(i for i in world.living() if i.id == child)).parents == (better.id,)
+        assert worse.id not in {i.id for i in world.living()}
+
+
+def test_a_child_inherits_its_parents_weights_and_trains_with_its_own_seed(world):
+    world.worker(reason_to_stop=world.trainings(40)).run()
+    births = {row.birth.training_seed: row for row in records(world)}
+    weights = {row.birth.id: b"w%d" % row.birth.training_seed for row in records(world)}
+    for _, seed, inherited, _ in world.judge.seen:
+        parents = births[seed].birth.parents
+        assert inherited == (weights[parents[0]] if parents else None)
+    assert len({seed for _, seed, _, _ in world.judge.seen}) == len(world.judge.seen)
+
+
+@pytest.mark.parametrize("rule", ["paper", "damped"])
+@pytest.mark.parametrize("workers", [1, 8])
+def test_the_population_grows_to_its_set_point_and_stays_there(world, rule, workers):
+    world.rules = Rules(population_size=20, setpoint=SETPOINTS.get(rule))
+    crew = [world.worker(seed) for seed in range(workers)]
+    for _ in range(1200 // workers):
+        for worker in crew:
+            worker._live_on()
+            assert len(world.living()) <= 20 + workers
+    assert abs(len(world.living()) - 20) <= workers
+    assert world.store.counts[State.DEAD] < 20  # the dead are collected
+
+
+def test_a_larger_set_point_is_taken_up_at_the_next_step(world):
+    worker = world.worker(reason_to_stop=world.trainings(60))
+    worker.run()
+    assert len(world.living()) == 10
+    world.rules = Rules(population_size=30, version=2)
+    worker.reason_to_stop = world.trainings(60)
+    worker.run()
+    assert len(world.living()) == 30
+    assert Counter(row.birth.settings_version for row in records(world))[2] >= 20
+
+
+def test_evolution_makes_progress(world):
+    world.worker(reason_to_stop=world.trainings(400)).run()
+    assert min(i.fitness for i in world.living() if i.state is State.ALIVE) > 0.3
+
+
+def test_several_mutations_at_a_reproduction_are_recorded_in_order(world):
+    world.rules = Rules(population_size=10, breeding=Breeding(mutations=5))
+    world.worker(reason_to_stop=world.trainings(20)).run()
+    children = [row for row in records(world) if row.birth.parents]
+    assert {len(row.birth.mutations) for row in children} == {5}
+
+
+def test_an_orphan_comes_first_and_is_trained_from_its_checkpoint(world):
+    first = world.worker()
+    told = []
+    first.reason_to_stop = lambda: "told to" if told else None
+    observe = world.judge.evaluate
+
+    def evaluate(dna, **options):
+        watch = options["observe"]
+
+        def told_at_60(progress):
+            world.clock.advance(1.0)
+            if progress.step == 60:
+                told.append(True)
+            watch(progress)
+
+        return observe(dna, **{**options, "observe": told_at_60})
+
+    world.judge.evaluate = evaluate
+    assert first.run() == "told to"
+    [orphan] = world.living()
+    assert (orphan.state, orphan.owner) == (State.TRAINING, "free0000")
+    world.judge.evaluate = observe
+    second = world.worker(seed=1, reason_to_stop=world.trainings(1))
+    second.run()
+    [individual] = world.living()
+    assert (individual.id, individual.state) == (orphan.id, State.ALIVE)
+    assert [start for *_, start in world.judge.seen] == [0, 60]
+
+
+def test_a_silent_workers_training_is_taken_over_after_the_lease(world):
+    class Frozen(BaseException):
+        """The process does not come back."""
+
+    def freeze(dna, **options):
+        raise Frozen
+
+    silent = world.worker()
+    real, world.judge.evaluate = world.judge.evaluate, freeze
+    with pytest.raises(Frozen):
+        silent.run()
+    world.judge.evaluate = real
+    [stuck] = world.living()
+    other = world.worker(seed=1)
+    for _ in range(70):
+        world.clock.advance(1.0)
+        other._live_on()
+    assert stuck.id in {row.birth.id for row in records(world) if row.result is not None}
+
+
+def test_checkpoints_are_kept_at_intervals(world):
+    saved = []
+    world.rules = Rules(population_size=10, checkpoint_every=30.0)
+    worker = world.worker(reason_to_stop=world.trainings(12))
+    keep = worker.population.save_checkpoint
+    worker.population.save_checkpoint = lambda i, c: (saved.append(c.step), keep(i, c))
+    beat = worker.population.beat
+    worker.population.beat = lambda phase, step: (world.clock.advance(10.0), beat(phase, step))
+    worker.run()
+    assert saved[:3] == [20, 50, 80]  # the clock moved once before the first step
+
+
+def test_a_dna_that_cannot_be_used_fails_and_the_worker_goes_on(world):
+    worker = world.worker(reason_to_stop=world.trainings(30))
+    bad = Birth(dna=msgspec.Raw(b'{"version": 1, "vertices": "none"}'), mutation_seed=0, training_seed=0)
+    stranger = MemoryPopulation(world.store)
+    stranger.hand_over(stranger.create(bad))
+    worker.run()
+    [failed] = [fossil for fossil in world.store.fossils.values() if fossil.reason]
+    assert "not a DNA" in failed.reason
+    assert len(world.living()) == 10
+
+
+def test_weights_that_cannot_be_used_are_put_into_quarantine(world):
+    worker = world.worker(reason_to_stop=world.trainings(40))
+    stranger = MemoryPopulation(world.store)
+    parent = stranger.create(first_birth(Breeding(), Random(0), 1))
+    stranger.finish(parent, fitness=0.9, files={"weights.safetensors": b"damaged"})
+    worker.run()
+    assert world.store.counts[State.QUARANTINED] == 2  # the child, and the parent, which would spoil all others too
+    assert len(world.living()) == 10
+
+
+def test_a_lost_race_ends_the_step_and_nothing_else(world):
+    worker = world.worker(reason_to_stop=world.trainings(40))
+    real, lost = worker.population.kill, []
+
+    def kill(individual, why="lost"):
+        if len(lost) < 5:
+            lost.append(individual)
+            raise ConcurrencyError("somebody was faster")
+        return real(individual, why)
+
+    worker.population.kill = kill
+    assert worker.run() == "enough"
+    assert len(lost) == 5
+    assert len(world.living()) == 10
+
+
+def test_a_full_disk_is_waited_for_and_a_finished_training_is_not_thrown_away(world):
+    worker = world.worker(reason_to_stop=world.trainings(200))
+    real, troubles = worker.population.finish, []
+
+    def finish(*arguments, **options):
+        if len(troubles) < 6:
+            troubles.append(True)
+            raise StorageError("the disk is full")
+        return real(*arguments, **options)
+
+    worker.population.finish = finish
+    worker.run()
+    assert world.slept[:6] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4]
+    assert len({seed for _, seed, _, _ in world.judge.seen}) == len(world.judge.seen)  # nothing was trained twice
+
+
+def test_nobody_dies_where_half_of_the_wanted_size_is_not_alive(world):
+    world.rules = Rules(population_size=100, setpoint=lambda census, wanted, rng: Decision(kill=True, reproduce=False))
+    worker = world.worker()
+    stranger = MemoryPopulation(world.store)
+    for number in range(60):
+        stranger.finish(stranger.create(first_birth(Breeding(), Random(number), 1)), fitness=number / 100)
+    for _ in range(50):
+        worker.step()
+    assert len(world.living()) == 49  # one may go while 50 are alive
+
+
+def test_with_nobody_to_pair_and_no_room_the_worker_waits(world):
+    world.rules = Rules(population_size=2)
+    busy = [MemoryPopulation(world.store) for _ in range(2)]
+    for population in busy:
+        population.create(first_birth(Breeding(), Random(0), 1))
+    world.worker(reason_to_stop=lambda: "enough" if len(world.slept) == 3 else None).run()
+    assert world.slept == [0.05] * 3
+    assert len(world.living()) == 2
+
+
+def test_one_seed_gives_one_history(world):
+    from tests.evolution.conftest import World
+
+    histories = []
+    for _ in range(2):
+        again = World()
+        again.worker(seed=5, reason_to_stop=again.trainings(100)).run()
+        rows = sorted(records(again), key=lambda row: row.individual.id)
+        histories.append([(row.birth.dna, row.birth.mutations, row.individual.fitness) for row in rows])
+    assert histories[0] == histories[1]

@@ -1,0 +1,217 @@
+"""An experiment's directory: made once, gone on with, its settings changed, its history read."""
+
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from genepool.analysis import History, lineage, spending
+from genepool.analysis.lineage import find
+from genepool.analysis.spending import union
+from genepool.dna import initial
+from genepool.errors import PopulationFormatError, SettingsError, StorageError
+from genepool.evaluation import Evaluation, Trained, ignore
+from genepool.evolution import Budget, Spending
+from genepool.experiment import Experiment, Watch
+from genepool.population import State
+from genepool.settings import changed, override, preset
+
+LAPTOP = override(preset("laptop"), ["population_size=6", "durability=fast"])
+
+
+class Judge:
+    """No training: fitness from the DNA and the seed."""
+
+    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore):
+        fitness = min(0.9, 0.2 + 0.1 * len(dna.convs) + seed % 97 / 1e4)
+        return Trained(Evaluation(fitness=fitness, flops=1000, seconds=0.5, parameters=20), b"weights")
+
+
+def evolve(experiment, births):
+    """Really evolves in the directory, with one worker, for so many births."""
+    judge, before = Judge(), len(experiment.history().finished())
+
+    def enough():
+        return "enough" if len(experiment.history().finished()) >= before + births else None
+
+    worker = experiment.worker(0, lambda version: judge, enough)
+    worker.run()
+    worker.population.close()
+
+
+def test_it_is_made_once_and_then_opened(tmp_path):
+    made = Experiment.create(tmp_path / "e", LAPTOP)
+    again = Experiment.create(tmp_path / "e", LAPTOP)
+    assert again.manifest.uuid == made.manifest.uuid == Experiment.open(tmp_path / "e").manifest.uuid
+    assert made.settings() == LAPTOP
+
+
+@pytest.mark.parametrize("change", [{"data": "cifar-10"}, {"seed": 9}, {"batch": 20}])
+def test_another_experiment_on_the_same_directory_is_refused_with_the_difference(change, tmp_path):
+    Experiment.create(tmp_path / "e", LAPTOP)
+    with pytest.raises(SettingsError, match=f"{next(iter(change))} is "):
+        Experiment.create(tmp_path / "e", changed(LAPTOP, change))
+    with pytest.raises(SettingsError, match="other settings"):
+        Experiment.open(tmp_path / "e").set(change)
+
+
+def test_a_directory_that_is_not_ours_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("important")
+    with pytest.raises(PopulationFormatError, match="not empty and not an experiment"):
+        Experiment.create(tmp_path, LAPTOP)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(PopulationFormatError, match="no experiment"):
+        Experiment.open(tmp_path)
+    with pytest.raises(StorageError, match="cannot be made"):
+        Experiment.create(tmp_path / "thesis.txt" / "e", LAPTOP)
+
+
+def test_a_newer_format_is_told_apart(tmp_path):
+    Experiment.create(tmp_path / "e", LAPTOP)
+    place = tmp_path / "e" / "experiment.json"
+    place.write_text(place.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(PopulationFormatError, match="format 2"):
+        Experiment.open(tmp_path / "e")
+
+
+def test_settings_change_by_versions_and_each_individual_tells_its_own(tmp_path):
+    experiment = Experiment.create(tmp_path / "e", LAPTOP)
+    evolve(experiment, 8)
+    assert experiment.set({"mutations": 3, "population_size": 8}) == 2
+    assert experiment.set({"mutations": 3}) == 2  # nothing changed
+    evolve(experiment, 8)
+    rows = experiment.history().finished()
+    assert [row.birth.settings_version for row in rows] == [1] * 8 + [2] * 8
+    assert {len(row.birth.mutations) for row in rows[8:]} == {3}
+    assert experiment.settings(1) == LAPTOP
+    assert experiment.settings().mutations == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"selection": "tournment"}, "did you mean 'tournament'"),
+        ({"setpoint": "dampd"}, "did you mean 'damped'"),
+        ({"mutation_odds": {"add-skp": 1.0}}, "did you mean 'add-skip'"),
+        ({"mutation_odds": {"add-skip": 0.0}}, "at least one mutation"),
+        ({"stpes": 5}, "did you mean 'steps'"),
+    ],
+)
+def test_settings_that_nothing_answers_to_are_refused(change, message, tmp_path):
+    experiment = Experiment.create(tmp_path / "e", LAPTOP)
+    with pytest.raises(SettingsError, match=message):
+        experiment.set(change)
+    assert experiment.version() == 1
+
+
+def test_a_history_that_looks_again_sees_what_one_look_at_the_end_sees(tmp_path):
+    experiment = Experiment.create(tmp_path / "e", LAPTOP)
+    watching = History(experiment.view())
+    for _ in range(6):
+        evolve(experiment, 7)
+        watching.refresh()
+    at_once = experiment.history()
+    assert {row.id: row for row in watching.finished()} == {row.id: row for row in at_once.finished()}
+    assert len(at_once.finished()) == 42
+    assert sum(row.state is State.ALIVE for row in at_once.finished()) == 6
+
+
+def test_the_best_is_the_fittest_alive_and_its_lineage_leads_back_to_the_trivial_network(tmp_path):
+    experiment = Experiment.create(tmp_path / "e", LAPTOP)
+    evolve(experiment, 60)
+    history = experiment.history()
+    best = history.best()
+    assert best.fitness == max(row.fitness for row in history.rows.values() if row.state is State.ALIVE)
+    chain = lineage(history.rows, best.id)
+    assert chain[0].mutations == ()
+    assert history.rows[chain[0].id].dna == initial()
+    assert chain[-1].id == best.id
+    for parent, child in pairwise(chain):
+        assert history.rows[child.id].birth.parents == (parent.id,)
+
+
+def test_an_individual_is_found_by_enough_of_its_id(tmp_path):
+    experiment = Experiment.create(tmp_path / "e", LAPTOP)
+    evolve(experiment, 10)
+    rows = experiment.history().rows
+    some = next(iter(rows))
+    assert find(rows, some[-6:]).id == some
+    with pytest.raises(SettingsError, match="fits 10 individuals"):
+        find(rows, some[:3])
+    with pytest.raises(SettingsError, match="is not in this experiment"):
+        find(rows, "nobody")
+
+
+def test_time_counts_while_at_least_one_is_in_training():
+    assert union([]) == 0
+    assert union([(0, 2), (1, 3), (5, 6), (5.5, 5.7)]) == 4
+
+
+def test_spending_adds_up_all_that_ever_became_alive(tmp_path):
+    experiment = Experiment.create(tmp_path / "e", LAPTOP)
+    evolve(experiment, 30)
+    rows = experiment.history().finished()
+    spent = spending(rows)
+    assert (spent.individuals, spent.flops) == (30, 30_000)
+    assert spent.best == max(row.fitness for row in rows)
+    first = [row.fitness for row in rows].index(spent.best)
+    assert spent.since_best == 30 - first - 1
+
+
+@pytest.mark.parametrize(
+    ("budget", "word"),
+    [
+        (Budget(time=10), "time"),
+        (Budget(individuals=5), "5 individuals"),
+        (Budget(flops=1e3), "FLOPs"),
+        (Budget(target=0.5), "fitness of 0.5"),
+        (Budget(plateau=3), "3 individuals in a row"),
+    ],
+)
+def test_each_budget_ends_an_experiment_when_it_is_spent(budget, word):
+    rich = Spending(seconds=10.0, individuals=5, flops=1000, best=0.5, since_best=3)
+    poor = Spending(seconds=9.9, individuals=4, flops=999, best=0.49, since_best=2)
+    assert word in budget.over(rich)
+    assert budget.over(poor) is None
+    assert Budget().over(rich) is None
+    assert budget.limits_anything
+    assert not Budget().limits_anything
+
+
+def test_a_watch_ends_at_the_budget_that_is_in_force(tmp_path):
+    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 0.0, "individuals": 12}))
+    evolve(experiment, 11)
+    watch = Watch(experiment)
+    assert watch() is None
+    evolve(experiment, 1)
+    experiment.set({"individuals": 20})
+    assert watch() is None
+    experiment.set({"individuals": 10})
+    assert watch() == "10 individuals have been trained"
+
+
+def test_a_watch_ends_when_whoever_started_it_is_gone(tmp_path):
+    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 0.0}))
+    assert Watch(experiment, parent=1 << 22)() == "the program that started it is gone"
+
+
+def test_two_runs_of_one_seed_are_the_same_names_aside(tmp_path):
+    histories = []
+    for name in "ab":
+        experiment = Experiment.create(tmp_path / name, LAPTOP)
+        evolve(experiment, 40)
+        rows = sorted(experiment.history().rows.values(), key=lambda row: row.id)
+        histories.append([(row.birth.dna, row.birth.mutations, row.fitness) for row in rows])
+    assert histories[0] == histories[1]
+
+
+def test_observers_change_nothing(tmp_path):
+    experiment = Experiment.create(tmp_path / "e", LAPTOP)
+    evolve(experiment, 20)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "e").rglob("*")}
+    seen = Experiment.open(tmp_path / "e")
+    history = seen.history()
+    history.best()
+    spending(history.finished())
+    msgspec.json.encode(lineage(history.rows, history.best().id))
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "e").rglob("*")} == before
