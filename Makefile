@@ -22,14 +22,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## trains two networks on the shipped images and prints what they reach and cost
-	@mkdir -p demo
-	@$(BIN)/genepool dna zoo initial --out demo/initial.json
-	@echo; echo "The initial network: one fully connected layer on the mean brightness, no convolution."
-	@$(BIN)/genepool train demo/initial.json --data fashion-mini --steps 600
-	@echo; echo "Three convolutions:"
-	@$(BIN)/genepool dna show examples/three-convolutions.json --image 28x28x1; echo
-	@$(BIN)/genepool train examples/three-convolutions.json --data fashion-mini --steps 600 --out demo/three.safetensors
+demo: $(STAMP)  ## evolves a classifier from nothing in two minutes, on the images that come with Genepool
+	$(BIN)/genepool run demo
+	@echo; $(BIN)/genepool lineage demo
 
 test: $(STAMP)  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
 	$(BIN)/python -m pytest -n 2 -rs
