@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.analysis import History, Row, spending
+from genepool.analysis import History, Row
 from genepool.dna import codec
 from genepool.errors import DataError, StorageError, shown
 from genepool.experiment import Experiment
@@ -68,7 +68,7 @@ def champion(experiment: Experiment, *, source: Source | None = None, device: st
         raise DataError(f"The weights of the best individual, {row.id}, are gone; run `genepool check`.")
     if test_accuracy is None and source is not None:
         test_accuracy = _test(experiment, row, weights, source, device)
-    spent = spending(history.finished())
+    spent = history.spending()
     found = Champion(
         id=row.id,
         fitness=row.fitness or 0.0,

@@ -15,7 +15,7 @@ from random import Random
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from genepool.analysis import History, spending
+from genepool.analysis import History, Ledger, spending
 from genepool.errors import PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import SELECTIONS, SETPOINTS, Breeding, Budget, Rules, Worker
@@ -116,12 +116,12 @@ class Experiment:
         size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
         return open_source(settings.data, data_dir=data_dir, size=size, progress=progress)  # type: ignore[arg-type]
 
-    def evaluators(self, data: Dataset, device: str) -> Callable[[int], Evaluator]:
+    def evaluators(self, data: Dataset, device: str, number: int = 0) -> Callable[[int], Evaluator]:
         """Trains individuals under the settings of the version that they were born under."""
         from genepool.nn.evaluator import evaluator_for
         from genepool.nn.runtime import choose_device
 
-        where = choose_device(device)
+        where = choose_device(device, number)
 
         @lru_cache(maxsize=8)
         def of_version(version: int) -> Evaluator:
@@ -161,7 +161,7 @@ class Watch:
 
     def __init__(self, experiment: Experiment, parent: int | None = None) -> None:
         self._experiment, self._parent = experiment, parent
-        self._history = History(experiment.view())
+        self._ledger = Ledger(experiment.view())
         self._started = time.time()
         self._next_look = 0.0
         self._signalled: str | None = None
@@ -189,8 +189,8 @@ class Watch:
         budget = budget_of(self._experiment.settings())
         if not budget.limits_anything:
             return None
-        self._history.refresh()
-        return budget.over(spending(self._history.finished(), also=(self._started, time.time())))
+        self._ledger.refresh()
+        return budget.over(spending(self._ledger.entries.values(), also=(self._started, time.time())))
 
 
 def budget_of(settings: Settings) -> Budget:

@@ -6,9 +6,11 @@ import contextlib
 
 import msgspec
 
+from genepool.analysis.spending import Entry, Interval, spending
 from genepool.dna import DNA, decode
 from genepool.errors import ConcurrencyError, DataError, StorageError
 from genepool.evaluation import Evaluation
+from genepool.evolution.budget import Spending
 from genepool.population import Birth, DirectoryView, Fossil, Individual, Result, State
 
 UNTOLD = frozenset({State.STAGING, State.COLLECTED, State.QUARANTINED})
@@ -84,6 +86,10 @@ class History:
         """Those that became alive, in the order in which they did."""
         done = [row for row in self.rows.values() if row.result is not None]
         return sorted(done, key=lambda row: (row.result.finished if row.result else 0.0, row.id))
+
+    def spending(self, *, also: Interval | None = None) -> Spending:
+        """What they cost and reached, with the time of a run that goes on."""
+        return spending((Entry.of(row.result) for row in self.rows.values() if row.result is not None), also=also)
 
     def best(self) -> Row | None:
         """The living individual of highest fitness; of several, the first that reached it."""

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from genepool.analysis.history import Row
+from genepool.errors import ConcurrencyError, DataError, StorageError
 from genepool.evolution.budget import Spending
+from genepool.population import DirectoryView, Result, State
 
 Interval = tuple[float, float]
 
 
-def spending(finished: Iterable[Row], *, also: Interval | None = None) -> Spending:
-    """From the finished individuals in order, and the time of a run that goes on (wall clock)."""
+class Entry(NamedTuple):
+    """What one finished individual cost and reached; entries sort by the time at which it became alive."""
+
+    finished: float
+    seconds: float
+    flops: int
+    fitness: float
+
+    @classmethod
+    def of(cls, result: Result) -> Entry:
+        seconds, flops = result.metrics.get("seconds", 0.0), result.metrics.get("flops", 0)
+        return cls(result.finished, float(seconds), int(flops), result.fitness)
+
+
+def spending(entries: Iterable[Entry], *, also: Interval | None = None) -> Spending:
+    """From the finished individuals, and the time of a run that goes on (wall clock)."""
     flops, best, count, record_at = 0, 0.0, 0, 0
     intervals = [also] if also else []
-    for row in finished:
-        assert row.result is not None
+    for entry in sorted(entries):
         count += 1
-        flops += int(row.result.metrics.get("flops", 0))
-        if row.result.fitness > best:
-            best, record_at = row.result.fitness, count
-        intervals.append((row.result.finished - float(row.result.metrics.get("seconds", 0.0)), row.result.finished))
+        flops += entry.flops
+        if entry.fitness > best:
+            best, record_at = entry.fitness, count
+        intervals.append((entry.finished - entry.seconds, entry.finished))
     return Spending(seconds=union(intervals), individuals=count, flops=flops, best=best, since_best=count - record_at)
 
 
@@ -31,3 +47,23 @@ def union(intervals: Iterable[Interval]) -> float:
         total += max(0.0, stop - max(start, end))
         end = max(end, stop)
     return total
+
+
+class Ledger:
+    """The entries of an experiment, kept up to date by looking again: all that a worker must know of the others."""
+
+    def __init__(self, view: DirectoryView) -> None:
+        self._view = view
+        self._fossils = view.fossil_tail()
+        self.entries: dict[str, Entry] = {}
+
+    def refresh(self) -> None:
+        """Adds whoever became alive since the last look."""
+        for individual in self._view.snapshot():
+            if individual.state in (State.ALIVE, State.DEAD) and individual.id not in self.entries:
+                # Whoever goes while being read is met again at the next look, as a fossil.
+                with contextlib.suppress(ConcurrencyError, DataError, StorageError):
+                    self.entries[individual.id] = Entry.of(self._view.read_result(individual))
+        for fossil, _ in self._fossils.more():
+            if fossil.result is not None:
+                self.entries[fossil.id] = Entry.of(fossil.result)

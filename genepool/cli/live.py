@@ -55,12 +55,11 @@ class Observer:
 
     def look(self) -> Standing:
         """How things stand now."""
-        from genepool.analysis import spending
         from genepool.population import State
 
         self._history.refresh()
         finished = self._history.finished()
-        spent = spending(finished, also=(self._started, time.time()))
+        spent = self._history.spending(also=(self._started, time.time()))
         states = [row.state for row in self._history.rows.values()]
         best = self._history.best()
         recent = sum(row.result is not None and row.result.finished > time.time() - 60 for row in finished)

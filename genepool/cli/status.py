@@ -15,13 +15,12 @@ from genepool.cli.text import amount, percent, span
 @JSON
 def status(directory: Path, as_json: bool) -> None:
     """How the experiment in DIR stands. Reads only; workers may be running."""
-    from genepool.analysis import spending
     from genepool.experiment import Experiment, budget_of
 
     experiment = Experiment.open(directory)
     history = experiment.history()
     census = experiment.view().census()
-    spent = spending(history.finished())
+    spent = history.spending()
     best = history.best()
     settings = experiment.settings()
     facts = {

@@ -40,5 +40,5 @@ def worker(
         import secrets
 
         number = secrets.randbits(31)
-    reason = experiment.worker(number, experiment.evaluators(data, device), watch).run()
+    reason = experiment.worker(number, experiment.evaluators(data, device, number), watch).run()
     click.echo(f"The worker stops: {reason}.", err=True)

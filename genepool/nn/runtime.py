@@ -31,8 +31,8 @@ def prepare_process(threads: int = 1) -> None:
             mallopt(_M_TRIM_THRESHOLD, 2**30)
 
 
-def choose_device(name: str) -> torch.device:
-    """The device of that name; `auto` takes a GPU if there is one."""
+def choose_device(name: str, number: int = 0) -> torch.device:
+    """The device of that name; `auto` takes a GPU if there is one. Workers share several GPUs out by their numbers."""
     if name not in DEVICES and not name.startswith("cuda:"):
         raise SettingsError(f"There is no device '{name}'; choose one of {', '.join(DEVICES)}.")
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -40,4 +40,6 @@ def choose_device(name: str) -> torch.device:
         name = next(kind for kind in ("cuda", "mps", "cpu") if available[kind])
     if not available[name.split(":")[0]]:
         raise SettingsError(f"This machine, or this build of torch, has no device '{name}'; use --device cpu.")
+    if name == "cuda" and torch.cuda.device_count() > 1:
+        name = f"cuda:{number % torch.cuda.device_count()}"
     return torch.device(name)

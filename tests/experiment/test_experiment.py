@@ -5,7 +5,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from genepool.analysis import History, lineage, spending
+from genepool.analysis import History, Ledger, lineage, spending
 from genepool.analysis.lineage import find
 from genepool.analysis.spending import union
 from genepool.dna import initial
@@ -151,11 +151,14 @@ def test_spending_adds_up_all_that_ever_became_alive(tmp_path):
     experiment = Experiment.create(tmp_path / "e", LAPTOP)
     evolve(experiment, 30)
     rows = experiment.history().finished()
-    spent = spending(rows)
+    spent = experiment.history().spending()
     assert (spent.individuals, spent.flops) == (30, 30_000)
     assert spent.best == max(row.fitness for row in rows)
     first = [row.fitness for row in rows].index(spent.best)
     assert spent.since_best == 30 - first - 1
+    ledger = Ledger(experiment.view())
+    ledger.refresh()
+    assert spending(ledger.entries.values()) == spent
 
 
 @pytest.mark.parametrize(
@@ -212,6 +215,6 @@ def test_observers_change_nothing(tmp_path):
     seen = Experiment.open(tmp_path / "e")
     history = seen.history()
     history.best()
-    spending(history.finished())
+    history.spending()
     msgspec.json.encode(lineage(history.rows, history.best().id))
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "e").rglob("*")} == before
