@@ -15,11 +15,10 @@ BATCH = 100
 
 def accuracy(model: Model, pixels: NDArray[np.uint8], labels: NDArray[np.int64], normalise: Normaliser) -> float:
     """Of the whole set, with the moving averages of batch normalisation, without augmentation."""
-    model.eval()
+    network = model.for_validation()
     right = 0
-    with torch.inference_mode():
-        for start in range(0, len(labels), BATCH):
-            scores = model(normalise(np.array(pixels[start : start + BATCH])))
-            answers = torch.from_numpy(np.array(labels[start : start + BATCH])).to(scores.device)
-            right += int((scores.argmax(1) == answers).sum())
+    for start in range(0, len(labels), BATCH):
+        scores = network(normalise(np.array(pixels[start : start + BATCH])))
+        answers = torch.from_numpy(np.array(labels[start : start + BATCH])).to(scores.device)
+        right += int((scores.argmax(1) == answers).sum())
     return right / len(labels)

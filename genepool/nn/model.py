@@ -7,6 +7,7 @@ Names of parameters carry the DNA's IDs, because children inherit weights by nam
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -15,12 +16,14 @@ from torch import Tensor, nn
 from genepool.dna import DNA, Conv, Shape, Shapes, shapes
 from genepool.nn.ops import Activation, Classifier, Filters, fit
 
+Operation = Callable[[Tensor], Tensor]
+
 
 class _Summand(NamedTuple):
     """What one edge brings to its vertex."""
 
     source: int
-    filters: nn.Module | None
+    filters: Operation | None
     fit_to: Shape | None
     """The vertex's shape, where the edge alone would bring another one."""
 
@@ -29,7 +32,7 @@ class _Step(NamedTuple):
     """The computation of one vertex. Vertices go by their place in the topological order."""
 
     summands: list[_Summand]
-    activation: nn.Module | None
+    activation: Operation | None
     used_up: list[int]
     """Vertices that nothing after this one needs, so that their memory can go."""
 
@@ -53,18 +56,39 @@ class Model(nn.Module):
         self._steps = _plan(self, sizes)
 
     def forward(self, images: Tensor) -> Tensor:
-        values: list[Tensor | None] = []
-        x = images
-        for step in self._steps:
-            if step.summands:
-                x = _sum(step.summands, values)
-            if step.activation is not None:
-                x = step.activation(x)
-            values.append(x)
-            for place in step.used_up:
-                values[place] = None
-        scores: Tensor = self.get_submodule(f"classifier_{self.dna.output}")(x)
-        return scores
+        return _run(self._steps, images, self.get_submodule(f"classifier_{self.dna.output}"))
+
+    def for_validation(self) -> Operation:
+        """The network as it is now, without gradients, with batch normalisation folded into filters where it can be."""
+        self.eval()
+        with torch.no_grad():
+            steps = [_folded(step) for step in self._steps]
+        classifier = self.get_submodule(f"classifier_{self.dna.output}")
+        return torch.inference_mode()(lambda images: _run(steps, images, classifier))
+
+
+def _run(steps: list[_Step], images: Tensor, classifier: Operation) -> Tensor:
+    values: list[Tensor | None] = []
+    x = images
+    for step in steps:
+        if step.summands:
+            x = _sum(step.summands, values)
+        if step.activation is not None:
+            x = step.activation(x)
+        values.append(x)
+        for place in step.used_up:
+            values[place] = None
+    return classifier(x)
+
+
+def _folded(step: _Step) -> _Step:
+    """A convolution that alone decides its vertex takes the vertex's normalisation over; a sum of edges cannot."""
+    if len(step.summands) != 1 or not isinstance(step.activation, Activation):
+        return step
+    [(source, filters, fit_to)] = step.summands
+    if not isinstance(filters, Filters):
+        return step
+    return _Step([_Summand(source, filters.then(step.activation), fit_to)], None, step.used_up)
 
 
 def _sum(summands: list[_Summand], values: list[Tensor | None]) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -21,6 +23,13 @@ class Filters(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.conv2d(x, self.weight, None, self.stride, self.padding)
+
+    def then(self, activation: Activation) -> Callable[[Tensor], Tensor]:
+        """This convolution and the activation behind it as one operation, for validation."""
+        scale = activation.weight * torch.rsqrt(activation.running_var + activation.EPSILON)
+        weight = (self.weight * scale.view(-1, 1, 1, 1)).contiguous(memory_format=torch.channels_last)
+        bias = activation.bias - activation.running_mean * scale
+        return lambda x: activation.rectify(functional.conv2d(x, weight, bias, self.stride, self.padding))
 
 
 class Activation(nn.Module):
@@ -43,7 +52,10 @@ class Activation(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         statistics = (self.running_mean, self.running_var)
         y = functional.batch_norm(x, *statistics, self.weight, self.bias, self.training, 1 - self.DECAY, self.EPSILON)
-        # In place, because the gradient of batch normalisation needs its input and not its output.
+        return self.rectify(y)
+
+    def rectify(self, y: Tensor) -> Tensor:
+        """In place, because the gradient of what comes before, batch normalisation, needs its input only."""
         return functional.relu_(y) if self.leakiness == 0 else functional.leaky_relu_(y, self.leakiness)
 
 

@@ -144,6 +144,20 @@ def test_activation_is_batch_norm_with_decay_0_9_and_a_leaky_rectifier():
     assert torch.equal(ours.running_var, theirs.running_var)
 
 
+def test_folding_for_validation_changes_nothing_for_100_random_networks():
+    for dna, image, classes in random_networks(100):
+        model = unfold(dna, image, classes)
+        for name, tensor in model.state_dict().items():
+            if "vertex_" in name:
+                tensor.uniform_(0.5, 1.5)
+        x = images_of(image, 4)
+        folded = model.for_validation()(x)
+        with torch.no_grad():
+            plain = model.eval()(x)
+        assert torch.allclose(folded, plain, rtol=1e-4, atol=1e-4 * plain.abs().max().item())
+        assert not folded.requires_grad
+
+
 def test_initial_weights_are_he_normal_scaled_for_the_number_of_incoming_edges():
     edge = Conv(id="p", from_vertex="input", to_vertex="v1", depth_precedence=0, scale_precedence=0, depth_factor=64.0)
     dna = chain(conv("a", depth_factor=64.0), conv("b")).edited(put=[edge])
