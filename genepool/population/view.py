@@ -87,7 +87,10 @@ class DirectoryView(PopulationView):
     def inherited_weights(self, individual: Individual) -> bytes | None:
         with self._wary_of(individual):
             birth = self._contents.birth(individual)
-            return None if birth.inherits is None else self._contents.inherited(individual, birth)
+            # It is removed after training, so what is missing later is no damage.
+            if birth.inherits is None or individual.state is not State.TRAINING:
+                return None
+            return self._contents.inherited(individual, birth)
 
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
         with self._wary_of(individual):
