@@ -89,7 +89,7 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def sample(self, rng: random.Random) -> Individual:
         try:
-            return self._shards.draw(rng, self.size())
+            return self._shards.draw(rng, self._survey.living())
         except PopulationTooSmallError:
             # A quiet directory may be cached for long; nothing is concluded from its emptiness before it was stirred.
             self._shards.poke(self._ids, self.who)
@@ -97,6 +97,9 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def census(self, *, fresh: bool = False) -> Census:
         return self._survey.census(fresh=fresh)
+
+    def size(self) -> int:
+        return self._survey.living()
 
     def orphans(self) -> list[Individual]:
         return self._survey.orphans()
@@ -199,8 +202,7 @@ class DirectoryPopulation(DirectoryView, Population):
         self._survey.settled(individual)
         if individual.epoch >= naming.MAX_EPOCH - 1:
             return self._move("fail", individual, individual.failed(self.who, "epochs"), sync=True)
-        with self._wary_of(individual):
-            progressed = self._progressed(individual)
+        progressed = self._progressed(individual)
         mine = self._move("take-over", individual, individual.taken_over(self.who, progressed=progressed))
         for result in self._contents.complete_results(mine):
             with self._writing_into(mine):
@@ -211,7 +213,11 @@ class DirectoryPopulation(DirectoryView, Population):
         return mine
 
     def _progressed(self, individual: Individual) -> bool:
-        steps = {attempt: step for step, attempt, _ in reversed(self._contents.checkpoints(individual))}
+        try:
+            found = self._contents.checkpoints(individual)
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
+        steps = {attempt: step for step, attempt, _ in reversed(found)}
         mine = steps.pop(individual.attempt, -1)
         return mine > max(steps.values(), default=-1)
 
@@ -226,10 +232,13 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def strip(self, individual: Individual) -> None:
         individual.collected(self.who)
-        with self._wary_of(individual), self._writing_into(individual):
-            # A kill is not synced; weights must not go before it is certain that the victim stays dead.
-            self._files.sync_dir(self._shards.shard(individual.id))
-            self._writer.strip(individual)
+        try:
+            with self._writing_into(individual):
+                # A kill is not synced; weights must not go before it is certain that the victim stays dead.
+                self._files.sync_dir(self._shards.shard(individual.id))
+                self._writer.strip(individual)
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
 
     def collect(self, individual: Individual) -> None:
         self._survey.settled(individual)
