@@ -1,6 +1,6 @@
 """The contract of a population: what any store, ours or a stranger's, promises to the workers that evolve it.
 
-The promise about concurrency, which `genepool.testing.PopulationContract` examines:
+The promise about concurrency, which `genepool.testing.population_contract` examines:
 
 * Any number of workers, each with a `Population` object of its own, work on one population without talking to each
   other. Any of them may be killed, frozen or added at any moment.

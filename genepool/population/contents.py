@@ -1,4 +1,4 @@
-"""What is inside an individual's directory: reading it with suspicion, writing it so that it is complete or absent.
+"""What is inside an individual's directory, and how to read it: with suspicion.
 
     dna.json                            the birth record
     inherit.safetensors                 hard link to (or copy of) the parent's weights; removed after training
@@ -17,16 +17,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
 
 from genepool.errors import ConcurrencyError, StorageError
 from genepool.population import naming
-from genepool.population.files import NO_LINKS, NOT_A_FILE, Files
-from genepool.population.individual import Birth, Checkpoint, Individual, Result, StoredFile
-from genepool.population.shards import Shards, commit
+from genepool.population.files import NOT_A_FILE, Files
+from genepool.population.individual import Birth, Checkpoint, Individual, Result, State
+from genepool.population.shards import Shards
 
 LARGEST_RECORD = 16 << 20
 LARGEST_FILE = 1 << 40
@@ -60,8 +60,6 @@ class Contents:
         self._births = msgspec.json.Decoder(Birth)
         self._results = msgspec.json.Decoder(Result)
 
-    # Reading.
-
     def birth(self, individual: Individual) -> Birth:
         """The birth record, checked."""
         data = self._load(individual, naming.BIRTH, LARGEST_RECORD)
@@ -78,6 +76,8 @@ class Contents:
 
     def result(self, individual: Individual) -> Result:
         """The result of the attempt that counts, checked against the name."""
+        if individual.state not in (State.ALIVE, State.DEAD):
+            raise ConcurrencyError(f"Individual {individual.id} has no result; choose again.")
         result = self._result(individual, individual.attempt)
         if individual.fitness is None or not naming.same_fitness(result.fitness, individual.fitness):
             raise Damaged("result", f"the name of {individual.id} and its result disagree about the fitness")
@@ -128,7 +128,7 @@ class Contents:
         found = []
         for is_result, attempt in self._attempts(individual):
             directory = f"{'r' if is_result else 'a'}{attempt}"
-            for name in self._list(f"{self._shards.path(individual)}/{directory}"):
+            for name in self.names(f"{self._shards.path(individual)}/{directory}"):
                 parsed = naming.parse_checkpoint(name)
                 if parsed:
                     found.append((parsed[0], attempt, f"{directory}/{name}"))
@@ -145,10 +145,11 @@ class Contents:
         return None
 
     def _attempts(self, individual: Individual) -> list[tuple[bool, str]]:
-        parsed = (naming.parse_attempt(name) for name in self._entries(individual))
+        parsed = (naming.parse_attempt(name) for name in self.entries(individual))
         return [(found[0], found[2]) for found in parsed if found]
 
-    def _entries(self, individual: Individual) -> list[str]:
+    def entries(self, individual: Individual) -> list[str]:
+        """The names in an individual's directory."""
         path = self._shards.path(individual)
         try:
             return self._files.list(path)
@@ -159,7 +160,8 @@ class Contents:
         except OSError as error:
             raise StorageError(f"{path} cannot be listed: {error}; try again later.") from error
 
-    def _list(self, path: str) -> list[str]:
+    def names(self, path: str) -> list[str]:
+        """The names in a directory inside an individual; none if it is gone."""
         try:
             return self._files.list(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -192,121 +194,6 @@ class Contents:
             raise Missing("contents", f"{path} is missing") from error
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
-
-    # Writing. OSErrors pass; the population gives them their meaning.
-
-    def write_staging(self, staging: Individual, birth: Birth, source: str | None) -> None:
-        """A complete new individual under its private name."""
-        path = self._shards.path(staging)
-        self._files.mkdir(path)
-        self._files.save(f"{path}/{naming.BIRTH}", msgspec.json.encode(birth))
-        if source is not None:
-            self._link(source, path)
-        self._files.sync_dir(path)
-
-    def _link(self, source: str, path: str) -> None:
-        target = f"{path}/{naming.INHERITED}"
-        try:
-            self._files.link(source, target)
-        except OSError as error:
-            if error.errno in NO_LINKS:
-                self._files.save(target, self._files.load(source, LARGEST_FILE))
-            # The name is ours alone: if it is there, a lost reply made the repeated request fail.
-            elif naming.INHERITED not in self._files.list(path):
-                raise
-
-    def open_attempt(self, individual: Individual) -> str:
-        """The directory of the owner's attempt, made if need be."""
-        path = f"{self._shards.path(individual)}/a{individual.attempt}"
-        # Nobody else makes this name: if it exists, we made it.
-        with contextlib.suppress(FileExistsError):
-            self._files.mkdir(path)
-        return path
-
-    def write_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
-        """A new checkpoint beside the old, then without it."""
-        path = self.open_attempt(individual)
-        older = [name for name in self._files.list(path) if naming.parse_checkpoint(name) or name == "new"]
-        name = naming.checkpoint_name(checkpoint.step, sha256(checkpoint.data))
-        if name in older:
-            return
-        self._files.remove(f"{path}/new")
-        self._files.save(f"{path}/new", checkpoint.data)
-        commit(self._files, path, "new", name)
-        self._files.sync_dir(path)
-        self._files.sync_dir(self._shards.path(individual))
-        for old in older:
-            self._files.remove(f"{path}/{old}")
-
-    def write_result(self, individual: Individual, result: Result, files: Mapping[str, bytes]) -> None:
-        """A complete attempt, then the rename that says so."""
-        path = self.open_attempt(individual)
-        for name, data in files.items():
-            self._files.save(f"{path}/{name}", data)
-        self._files.save(f"{path}/{naming.RESULT}", msgspec.json.encode(result))
-        self._files.sync_dir(path)
-        parent = self._shards.path(individual)
-        commit(self._files, parent, f"a{individual.attempt}", f"r{individual.attempt}")
-        self._files.sync_dir(parent)
-
-    def write_reason(self, individual: Individual, reason: str) -> None:
-        """The sentence that goes with FAILED."""
-        path = f"{self._shards.path(individual)}/{naming.failure_name(individual.attempt)}"
-        self._files.save(path, msgspec.json.encode(reason))
-
-    def drop_inherited(self, individual: Individual) -> None:
-        """Removes the link to the parent's weights, which kept their space in use."""
-        with contextlib.suppress(OSError):
-            self._files.remove(f"{self._shards.path(individual)}/{naming.INHERITED}")
-
-    def tidy(self, individual: Individual) -> None:
-        """Removes what training needed from an ALIVE individual; what stays because of an error goes with the rest."""
-        path = self._shards.path(individual)
-        with contextlib.suppress(OSError):
-            for name in self._files.list(path):
-                attempt = naming.parse_attempt(name)
-                if name == naming.INHERITED:
-                    self._files.remove(f"{path}/{name}")
-                elif attempt and name != f"r{individual.attempt}":
-                    self._files.remove_tree(f"{path}/{name}")
-                elif attempt:
-                    self._remove_checkpoints(f"{path}/{name}")
-
-    def strip(self, individual: Individual) -> None:
-        """Removes everything large from a DEAD or FAILED individual."""
-        path = self._shards.path(individual)
-        for name in self._entries(individual):
-            attempt = naming.parse_attempt(name)
-            if name == naming.INHERITED:
-                self._files.remove(f"{path}/{name}")
-            elif attempt and attempt[0]:
-                self._strip_attempt(f"{path}/{name}")
-            elif attempt:
-                self._files.remove_tree(f"{path}/{name}")
-
-    def _strip_attempt(self, path: str) -> None:
-        for name in self._list(path):
-            if name != naming.RESULT:
-                self._files.remove_tree(f"{path}/{name}")
-
-    def _remove_checkpoints(self, path: str) -> None:
-        for name in self._files.list(path):
-            if naming.parse_checkpoint(name):
-                self._files.remove(f"{path}/{name}")
-
-
-def promise(files: Mapping[str, bytes]) -> dict[str, StoredFile]:
-    """What a result says about its files."""
-    return {name: StoredFile(sha256=sha256(data), size=len(data)) for name, data in files.items()}
-
-
-def check_result(fitness: float, files: Mapping[str, bytes]) -> None:
-    """Refuses what could not be told from damage later."""
-    if not math.isfinite(fitness):
-        raise ValueError(f"The fitness {fitness} is not finite; a training that diverged has fitness 0.0.")
-    for name in files:
-        if not naming.is_file(name):
-            raise ValueError(f"An attempt cannot hold a file called '{name}'; use lower-case letters and one suffix.")
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, why: str, place: str) -> T:

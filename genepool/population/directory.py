@@ -35,13 +35,14 @@ from genepool.errors import ConcurrencyError, GenepoolError, PopulationTooSmallE
 from genepool.population import manifest as manifests
 from genepool.population import naming
 from genepool.population.base import Population
-from genepool.population.contents import Damaged, check_result, promise
+from genepool.population.contents import Damaged
 from genepool.population.files import Files
 from genepool.population.individual import STRIKES, Birth, Census, Checkpoint, Fossil, Individual, Result, State
 from genepool.population.manifest import DEFAULT_LEASE, Manifest
 from genepool.population.presence import Presence
 from genepool.population.survey import Survey
 from genepool.population.view import DirectoryView
+from genepool.population.writing import Writer, check_result, promise
 
 
 class DirectoryPopulation(DirectoryView, Population):
@@ -53,6 +54,7 @@ class DirectoryPopulation(DirectoryView, Population):
         self._presence = Presence(files, f"{path}/workers", manifest.lease)
         self.who = self._presence.who
         self._survey = Survey(files, self._shards, self._presence)
+        self._writer = Writer(files, self._shards, self._contents)
         self._ids = self._draw_ids()
         # Individuals whose directories hold more than one plain attempt of ours, and so need tidying with a listing.
         self._untidy: set[str] = set()
@@ -87,7 +89,7 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def sample(self, rng: random.Random) -> Individual:
         try:
-            return self._shards.draw(rng, self.size())
+            return self._shards.draw(rng, self._survey.living())
         except PopulationTooSmallError:
             # A quiet directory may be cached for long; nothing is concluded from its emptiness before it was stirred.
             self._shards.poke(self._ids, self.who)
@@ -95,6 +97,9 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def census(self, *, fresh: bool = False) -> Census:
         return self._survey.census(fresh=fresh)
+
+    def size(self) -> int:
+        return self._survey.living()
 
     def orphans(self) -> list[Individual]:
         return self._survey.orphans()
@@ -119,7 +124,7 @@ class DirectoryPopulation(DirectoryView, Population):
             inherits=inherits,
         )
         try:
-            self._contents.write_staging(staging, record, source)
+            self._writer.write_staging(staging, record, source)
         except OSError as error:
             # Whatever stays of it is found by a sweep, as garbage of ours. From the rename on nothing may be removed
             # by its old name: if the rename was done after all, a client's cache may lead that name to the new one.
@@ -146,7 +151,7 @@ class DirectoryPopulation(DirectoryView, Population):
         self._require_own(individual)
         self._untidy.add(individual.id)
         with self._writing_into(individual):
-            self._contents.write_checkpoint(individual, checkpoint)
+            self._writer.write_checkpoint(individual, checkpoint)
 
     def finish(
         self,
@@ -168,7 +173,7 @@ class DirectoryPopulation(DirectoryView, Population):
             finished=round(self._files.wall(), 3),
         )
         with self._writing_into(individual):
-            self._contents.write_result(individual, result, files)
+            self._writer.write_result(individual, result, files)
         return self._publish(individual, result)
 
     def _publish(self, individual: Individual, result: Result) -> Individual:
@@ -176,9 +181,9 @@ class DirectoryPopulation(DirectoryView, Population):
         # Only now, when the result cannot be undone, may what it was made from go.
         if individual.epoch > 1 or individual.id in self._untidy:
             self._untidy.discard(individual.id)
-            self._contents.tidy(alive)
+            self._writer.tidy(alive)
         else:
-            self._contents.drop_inherited(alive)
+            self._writer.drop_inherited(alive)
         return alive
 
     def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
@@ -186,7 +191,7 @@ class DirectoryPopulation(DirectoryView, Population):
         failed = individual.failed(self.who, naming.valid_why(why))
         if reason:
             with self._writing_into(individual):
-                self._contents.write_reason(individual, reason)
+                self._writer.write_reason(individual, reason)
         return self._move("fail", individual, failed, sync=True)
 
     def hand_over(self, individual: Individual) -> Individual:
@@ -195,12 +200,10 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def take_over(self, individual: Individual) -> Individual:
         self._survey.settled(individual)
-        who = self.who
         if individual.epoch >= naming.MAX_EPOCH - 1:
-            return self._move("fail", individual, individual.failed(who, "epochs"), sync=True)
-        with self._wary_of(individual):
-            progressed = self._progressed(individual)
-        mine = self._move("take-over", individual, individual.taken_over(who, progressed=progressed))
+            return self._move("fail", individual, individual.failed(self.who, "epochs"), sync=True)
+        progressed = self._progressed(individual)
+        mine = self._move("take-over", individual, individual.taken_over(self.who, progressed=progressed))
         for result in self._contents.complete_results(mine):
             with self._writing_into(mine):
                 self._files.sync_dir(self._shards.path(mine))
@@ -210,7 +213,11 @@ class DirectoryPopulation(DirectoryView, Population):
         return mine
 
     def _progressed(self, individual: Individual) -> bool:
-        steps = {attempt: step for step, attempt, _ in reversed(self._contents.checkpoints(individual))}
+        try:
+            found = self._contents.checkpoints(individual)
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
+        steps = {attempt: step for step, attempt, _ in reversed(found)}
         mine = steps.pop(individual.attempt, -1)
         return mine > max(steps.values(), default=-1)
 
@@ -225,10 +232,13 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def strip(self, individual: Individual) -> None:
         individual.collected(self.who)
-        with self._wary_of(individual), self._writing_into(individual):
-            # A kill is not synced; weights must not go before it is certain that the victim stays dead.
-            self._files.sync_dir(self._shards.shard(individual.id))
-            self._contents.strip(individual)
+        try:
+            with self._writing_into(individual):
+                # A kill is not synced; weights must not go before it is certain that the victim stays dead.
+                self._files.sync_dir(self._shards.shard(individual.id))
+                self._writer.strip(individual)
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
 
     def collect(self, individual: Individual) -> None:
         self._survey.settled(individual)

@@ -24,6 +24,7 @@ Verdict = Literal["safe", "slow", "refused"]
 ROUNDS = 1_000
 _LONGEST_NAME = 120
 _LITTLE_SPACE = 1 << 30
+_FULL_SHARD = 200
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +65,7 @@ def _findings(files: Files, place: str, rounds: int) -> Iterator[Finding]:
         ("directory sync", _probe_sync, "slow"),
         ("hard links", _probe_link, "slow"),
         ("space", _probe_space, "slow"),
+        ("listing", _probe_listing, "slow"),
         ("race", lambda files, place: _probe_race(files, place, rounds), "refused"),
     ]
     for number, (name, probe, worst) in enumerate(probes):
@@ -145,17 +147,38 @@ def _probe_race(files: Files, place: str, rounds: int) -> None:
     """Two processes rename the same directories to names of their own: of each, exactly one may win."""
     for number in range(rounds):
         files.mkdir(f"{place}/{number}")
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-m", "genepool.population.doctor", place, name, str(rounds)], stdout=subprocess.PIPE
-        )
-        for name in ("one", "two")
-    ]
+    racers = [_second_process(place, name, rounds) for name in ("one", "two")]
     wins = [set(racer.communicate(timeout=120)[0].split()) for racer in racers]
     _expect(all(racer.returncode == 0 for racer in racers), "a racing process failed")
     _expect(not wins[0] & wins[1], "two processes both won the same rename")
     _expect(len(wins[0] | wins[1]) == rounds, "a rename was won by nobody")
     _expect(len(files.list(place)) == rounds, "directories disappeared during the race")
+
+
+def _probe_listing(files: Files, place: str) -> None:
+    """While another process renames, every listing of a full shard must show every entry."""
+    for number in range(_FULL_SHARD):
+        files.mkdir(f"{place}/{number}-a")
+    restless = _second_process(place, "restless", _FULL_SHARD)
+    listings = incomplete = 0
+    while restless.poll() is None:
+        listings += 1
+        incomplete += len({name.partition("-")[0] for name in files.list(place)}) < _FULL_SHARD
+    restless.communicate()
+    _expect(not incomplete, f"{incomplete} of {listings} listings missed entries that were being renamed")
+
+
+def _second_process(place: str, name: str, rounds: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "genepool.population.doctor", place, name, str(rounds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def _be_restless(place: str, entries: int) -> None:
+    files, end = Files(), time.monotonic() + 1.0
+    while time.monotonic() < end:
+        for old, new in ("ab", "ba"):
+            for number in range(entries):
+                files.rename(f"{place}/{number}-{old}", f"{place}/{number}-{new}")
 
 
 def _race(place: str, name: str, rounds: int) -> list[str]:
@@ -170,5 +193,7 @@ def _race(place: str, name: str, rounds: int) -> list[str]:
     return won
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[2] == "restless":
+    _be_restless(sys.argv[1], int(sys.argv[3]))
+elif __name__ == "__main__":
     sys.stdout.write(" ".join(_race(sys.argv[1], sys.argv[2], int(sys.argv[3]))))

@@ -25,6 +25,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOG = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND
 _BEAT = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+# Goes on while the host sleeps, so that a worker that was suspended notices; not every system has it.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _LARGEST_READ = 1 << 30
 _DEEPEST = 8
 
@@ -160,8 +162,7 @@ class Files:
             if sync:
                 self.fsync(descriptor)
         except OSError:
-            with contextlib.suppress(OSError):
-                self.close(descriptor)
+            self._close_quietly(descriptor)
             raise
         self.close(descriptor)
 
@@ -193,8 +194,13 @@ class Files:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
             return self._read_all(descriptor, size)
         finally:
-            with contextlib.suppress(OSError):
-                self.close(descriptor)
+            self._close_quietly(descriptor)
+
+    def _close_quietly(self, descriptor: int) -> None:
+        try:
+            self.close(descriptor)
+        except OSError:
+            return
 
     def load_from(self, path: str, start: int, limit: int) -> bytes:
         """What a file that grows holds behind a place."""
@@ -219,8 +225,10 @@ class Files:
 
     def remove(self, path: str) -> None:
         """Removes a file; one that is gone is as good."""
-        with contextlib.suppress(FileNotFoundError):
+        try:
             self.unlink(path)
+        except FileNotFoundError:
+            return
 
     def remove_tree(self, path: str, depth: int = 0) -> None:
         """Removes whatever is there. Only what refuses to be unlinked is a directory, so no symlink is followed."""
@@ -238,4 +246,4 @@ class Files:
 
 
 def _boot_time() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+    return time.clock_gettime(_CLOCK)

@@ -39,7 +39,7 @@ LIVING = frozenset({State.TRAINING, State.ALIVE})
 """The states that a pair is drawn from and that the set-point counts."""
 
 
-class Individual(msgspec.Struct, frozen=True, kw_only=True):
+class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A snapshot of one individual, true at the moment it was taken. Every change names the snapshot it starts from."""
 
     id: str

@@ -18,7 +18,7 @@ import msgspec
 from genepool.errors import ConcurrencyError, PopulationTooSmallError
 from genepool.population import naming
 from genepool.population.base import Population
-from genepool.population.contents import check_result, promise, sha256
+from genepool.population.contents import sha256
 from genepool.population.individual import (
     FREE,
     LIVING,
@@ -33,6 +33,7 @@ from genepool.population.individual import (
 )
 from genepool.population.lease import Pulse
 from genepool.population.manifest import DEFAULT_LEASE
+from genepool.population.writing import check_result, promise
 
 
 class _Body(msgspec.Struct, kw_only=True):
@@ -189,8 +190,8 @@ class MemoryPopulation(Population):
         return result
 
     def weights(self, individual: Individual) -> bytes | None:
-        body = self.store.body(individual)
-        return None if body.files is None else body.files.get(naming.WEIGHTS)
+        self.read_result(individual)
+        return (self.store.body(individual).files or {}).get(naming.WEIGHTS)
 
     def inherited_weights(self, individual: Individual) -> bytes | None:
         return self.store.body(individual).inherited

@@ -14,6 +14,7 @@ The digit is the schema: a name that differs only there was written by a newer r
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from genepool.population.individual import FREE, Individual, State
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_FROM_BASE_32 = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", ALPHABET)
 _VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
 MAX_EPOCH = 99999
 MAX_STEP = 10**12
@@ -64,7 +66,7 @@ def _letters(number: int, length: int) -> str:
 
 def make_id(milliseconds: int, random: bytes) -> str:
     """An individual's id: nine letters of time, for people and for a stable order, then 80 random bits."""
-    return _letters(milliseconds, 9) + _letters(int.from_bytes(random), 16)
+    return _letters(milliseconds, 9) + base64.b32encode(random).decode("ascii").translate(_FROM_BASE_32)
 
 
 def make_who(random: Callable[[int], bytes]) -> str:
@@ -93,12 +95,18 @@ def fitness_text(fitness: float) -> str:
 
 def same_fitness(one: float, other: float) -> bool:
     """Equality bit for bit: -0.0 is not 0.0."""
-    return repr(one) == repr(other)
+    return one == other and (one != 0.0 or repr(one) == repr(other))
 
 
 def encode(individual: Individual) -> str:
-    """The name of an individual's directory."""
-    i = individual
+    """The name of an individual's directory; made once per snapshot, since a step asks for it some twenty times."""
+    known: str | None = individual.__dict__.get("name")
+    if known is None:
+        known = individual.__dict__["name"] = _encode(individual)
+    return known
+
+
+def _encode(i: Individual) -> str:
     if i.epoch > MAX_EPOCH:
         raise ValueError(f"Individual {i.id} would reach epoch {i.epoch}; a name has room for {MAX_EPOCH}.")
     match i.state:

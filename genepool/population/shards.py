@@ -127,7 +127,10 @@ class Shards:
         slots = max(self._fullest, round(mean + _DEVIATIONS * math.sqrt(mean)) + 1)
         for _ in range(_DRAWS if self._count > 1 and mean > 1 else 0):
             number, slot = rng.randrange(self._count), rng.randrange(slots)
-            names = self._living(self._list(self._paths[number]))
+            names = self._list(self._paths[number])
+            if slot >= len(names) <= slots:
+                continue
+            names = self._living(names)
             if len(names) > slots:
                 self._fullest = slots = len(names)
             elif slot < len(names):
@@ -171,7 +174,7 @@ class Shards:
 
     def _living(self, names: list[str]) -> list[str]:
         # In the order of births, not of the directory's hash table: the same draws then find the same individuals.
-        return sorted([name for name in names if name[:3] in ("A1_", "T1_")], key=_by_id)
+        return sorted([name for name in names if name[:1] in "AT"], key=_by_id)
 
     def _parse(self, name: str, number: int) -> Individual | None:
         individual = naming.parse(name)

@@ -1,8 +1,8 @@
 """What a worker knows about the whole population between sweeps: its size, its orphans and its garbage.
 
-A sweep looks at everything, so it must not be part of every step: the next one waits twenty times as long as the last
+A sweep looks at everything, so it must not be part of every step: the next one waits forty times as long as the last
 one took, at most 30 s. Between sweeps the worker adds its own changes. Small populations are thus counted afresh at
-every step, and with 100,000 individuals sweeping costs at most a twentieth of the time.
+every step, and with 100,000 individuals sweeping costs at most a fortieth of the time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from genepool.population.individual import Census, Individual, State
 from genepool.population.presence import Presence
 from genepool.population.shards import Shards, Sweep
 
-_SHARE = 20
+_SHARE = 40
 _LONGEST_WAIT = 30.0
 _OTHERS = 4
 _REPORTED = 10_000
@@ -63,6 +63,11 @@ class Survey:
             quarantined=self._census.quarantined,
             foreign=self._census.foreign,
         )
+
+    def living(self) -> int:
+        """The same for the living alone; asked several times a step."""
+        self.refresh()
+        return max(0, self._census.living + self._changes[State.TRAINING] + self._changes[State.ALIVE])
 
     def orphans(self) -> list[Individual]:
         """TRAINING individuals that were abandoned at the latest sweep and not dealt with since."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,44 +53,50 @@ class DirectoryView(PopulationView):
     # Reading.
 
     def read_birth(self, individual: Individual) -> Birth:
-        with self._wary_of(individual):
+        try:
             return self._contents.birth(individual)
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
 
     def read_result(self, individual: Individual) -> Result:
-        with self._wary_of(individual):
+        try:
             return self._contents.result(individual)
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
 
     def weights(self, individual: Individual) -> bytes | None:
         result = self.read_result(individual)
-        if naming.WEIGHTS not in result.files:
-            return None
-        with self._wary_of(individual):
-            try:
-                return self._contents.stored(individual, result, naming.WEIGHTS)
-            except Missing:
-                if individual.state is not State.DEAD:
-                    raise
-                return None
+        return self._stored(individual, result, naming.WEIGHTS) if naming.WEIGHTS in result.files else None
 
     def verify(self, individual: Individual) -> None:
-        """Reads every file of an ALIVE or DEAD individual's result; raises DataError unless all is as promised."""
-        with self._wary_of(individual):
-            result = self._contents.result(individual)
-            for name in result.files:
-                try:
-                    self._contents.stored(individual, result, name)
-                except Missing:
-                    if individual.state is not State.DEAD:
-                        raise
+        """Reads every file of an ALIVE or DEAD individual's result; raises unless all is as promised."""
+        result = self.read_result(individual)
+        for name in result.files:
+            self._stored(individual, result, name)
+
+    def _stored(self, individual: Individual, result: Result, name: str) -> bytes | None:
+        try:
+            return self._contents.stored(individual, result, name)
+        except Damaged as damage:
+            if isinstance(damage, Missing) and individual.state is State.DEAD:
+                return None  # stripped
+            raise self._met_damage(individual, damage) from damage
 
     def inherited_weights(self, individual: Individual) -> bytes | None:
-        with self._wary_of(individual):
-            birth = self._contents.birth(individual)
-            return None if birth.inherits is None else self._contents.inherited(individual, birth)
+        birth = self.read_birth(individual)
+        # It is removed after training, so what is missing later is no damage.
+        if birth.inherits is None or individual.state is not State.TRAINING:
+            return None
+        try:
+            return self._contents.inherited(individual, birth)
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
 
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
-        with self._wary_of(individual):
+        try:
             return self._contents.checkpoint(individual)
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
 
     def fossils(self) -> Iterator[Fossil]:
         try:
@@ -103,15 +108,6 @@ class DirectoryView(PopulationView):
     def fossil_tail(self) -> FossilTail:
         """The archives for somebody who comes back for more."""
         return FossilTail(self._files, f"{self._root}/workers")
-
-    # Damage.
-
-    @contextlib.contextmanager
-    def _wary_of(self, individual: Individual) -> Iterator[None]:
-        try:
-            yield
-        except Damaged as damage:
-            raise self._met_damage(individual, damage) from damage
 
     def _met_damage(self, individual: Individual, damage: Damaged) -> GenepoolError:
         return DataError(f"Individual {individual.id} is damaged: {damage}; `genepool check` tells more.")

@@ -90,6 +90,13 @@ class Disk:
     def lose_power(self, rng: random.Random) -> None:
         self.root.lose_power(rng)
 
+    def sync(self, node: Folder | Document | None = None) -> None:
+        """Everything that is there now was there long ago."""
+        node = node or self.root
+        node.sync()
+        for child in node.entries.values() if isinstance(node, Folder) else ():
+            self.sync(child)
+
 
 class FakeFiles(Files):
     """One client of a disk."""

@@ -7,6 +7,7 @@ same history. Afterwards the faults end, workers get time to repair, and the inv
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import hashlib
@@ -15,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from genepool.errors import GenepoolError
+from genepool.errors import GenepoolError, StepAbandoned
 from genepool.population import DirectoryPopulation, State
 from genepool.population.check import Report, check
 
@@ -70,6 +71,7 @@ class Simulation:
         self._done = threading.Event()
         self.disk.root.entries["exp"] = self.disk.root.durable["exp"] = Folder()
         self.kind.establish(ROOT, population_size=100 * plan.shards, lease=plan.lease, files=self.client())
+        self.disk.sync()
 
     def client(self, meddle: Any = None, stale: float = 0.0) -> FakeFiles:
         return FakeFiles(
@@ -171,9 +173,7 @@ class Simulation:
             self.blackouts += 1
             self.disk.lose_power(rng)
             self.used_names.clear()
-            # Looked at before any worker can hide damage by putting it into quarantine.
-            report = check(ROOT, files=self.client(), finished=self.finished)
-            self.problems += [f"after a power loss: {violation}" for violation in report.violations]
+            self._look_at_the_damage()
             raise Crash
         luck = rng.random()
         if luck < plan.crash:
@@ -187,6 +187,14 @@ class Simulation:
         if luck > 1 - plan.crash - plan.lost_reply and name in ("rename", "mkdir", "link", "unlink", "rmdir"):
             raise OSError(errno.EEXIST if name in ("mkdir", "link") else errno.ENOENT, "a lost reply")
         return result
+
+    def _look_at_the_damage(self) -> None:
+        """Before any worker can hide it by putting it into quarantine; without syncs there may be some."""
+        if self.plan.durability == "fast":
+            self.finished.clear()
+            return
+        report = check(ROOT, files=self.client(), finished=self.finished)
+        self.problems += [f"after a power loss: {violation}" for violation in report.violations]
 
     def _watch(self, number: int, name: str, arguments: tuple[Any, ...]) -> None:
         self.trace.update(f"{number} {name} {arguments[0]}\n".encode())
@@ -217,5 +225,8 @@ class Simulation:
             workers[0].population.census(fresh=True)
             workers[0].try_step()
         for individual in workers[0].population.snapshot():
-            if individual.state is State.TRAINING:
+            if individual.state is State.ALIVE:
+                with contextlib.suppress(StepAbandoned):
+                    workers[0].population.weights(individual)
+            elif individual.state is State.TRAINING:
                 self.problems.append(f"{individual} is still in training, after two leases and a bit")

@@ -34,14 +34,15 @@ import pytest
 
 from genepool.errors import ConcurrencyError, GenepoolError
 from genepool.population import DirectoryPopulation, Files, Fossil, Result, State, naming
-from genepool.population import contents as contents_module
 from genepool.population import shards as shards_module
+from genepool.population import writing as writing_module
 from genepool.population.contents import Contents
 from genepool.population.individual import Individual
 from genepool.population.lease import Pulse
 from genepool.population.log import Log
 from genepool.population.presence import Presence
 from genepool.population.shards import Shards
+from genepool.population.writing import Writer
 from genepool.testing import Clock
 from genepool.testing.population_contract import Exam, PopulationContract
 
@@ -160,7 +161,7 @@ def delete_before_x_is_durable(patch: Patch) -> None:
 
 
 def strip_before_kill_is_durable(patch: Patch) -> None:
-    patch.setattr(DirectoryPopulation, "strip", lambda self, individual: self._contents.strip(individual))
+    patch.setattr(DirectoryPopulation, "strip", lambda self, individual: self._writer.strip(individual))
 
 
 def weights_not_synced(patch: Patch) -> None:
@@ -181,9 +182,9 @@ def names_not_synced(patch: Patch) -> None:
 
 
 def publish_before_result(patch: Patch) -> None:
-    write, publish = Contents.write_result, DirectoryPopulation._publish
+    write, publish = Writer.write_result, DirectoryPopulation._publish
 
-    def write_result(self: Contents, individual: Individual, result: Result, files: dict[str, bytes]) -> None:
+    def write_result(self: Writer, individual: Individual, result: Result, files: dict[str, bytes]) -> None:
         alive = individual.finished(individual.attempt, result.fitness)
         self._shards.move(individual, alive)
         write(self, alive, result, files)
@@ -192,15 +193,15 @@ def publish_before_result(patch: Patch) -> None:
         alive = individual.finished(result.attempt, result.fitness)
         return alive if self._shards.present(alive) else publish(self, individual, result)
 
-    patch.setattr(Contents, "write_result", write_result)
+    patch.setattr(Writer, "write_result", write_result)
     patch.setattr(DirectoryPopulation, "_publish", unless_published)
 
 
 def heritage_after_publish(patch: Patch) -> None:
-    original = Contents.write_staging
+    original = Writer.write_staging
     waiting: dict[str, str] = {}
 
-    def write_staging(self: Contents, staging: Individual, birth: object, source: str | None) -> None:
+    def write_staging(self: Writer, staging: Individual, birth: object, source: str | None) -> None:
         original(self, staging, birth, None)
         if source is not None:
             waiting[staging.id] = source
@@ -210,21 +211,21 @@ def heritage_after_publish(patch: Patch) -> None:
     def link_late(self: DirectoryPopulation, what: str, old: Individual, new: Individual, **options: bool) -> object:
         moved = move(self, what, old, new, **options)
         if what == "create" and new.id in waiting:
-            self._contents._link(waiting.pop(new.id), self._shards.path(new))
+            self._writer._link(waiting.pop(new.id), self._shards.path(new))
         return moved
 
-    patch.setattr(Contents, "write_staging", write_staging)
+    patch.setattr(Writer, "write_staging", write_staging)
     patch.setattr(DirectoryPopulation, "_move", link_late)
 
 
 def heritage_dropped_too_early(patch: Patch) -> None:
-    original = Contents.write_result
+    original = Writer.write_result
 
-    def write_result(self: Contents, individual: Individual, result: Result, files: dict[str, bytes]) -> None:
+    def write_result(self: Writer, individual: Individual, result: Result, files: dict[str, bytes]) -> None:
         self.drop_inherited(individual)
         original(self, individual, result, files)
 
-    patch.setattr(Contents, "write_result", write_result)
+    patch.setattr(Writer, "write_result", write_result)
 
 
 def epoch_not_raised(patch: Patch) -> None:
@@ -254,7 +255,7 @@ def rename_believed(patch: Patch) -> None:
             raise ConcurrencyError("lost") from error
 
     patch.setattr(shards_module, "commit", commit)
-    patch.setattr(contents_module, "commit", commit)
+    patch.setattr(writing_module, "commit", commit)
 
 
 def result_not_checked(patch: Patch) -> None:

@@ -27,6 +27,19 @@ def test_nothing_is_lost(batch: int) -> None:
         assert simulation.finished, seed
 
 
+def test_without_syncs_a_power_loss_costs_the_newest_and_damages_are_put_aside() -> None:
+    quarantined = 0
+    for seed in range(40):
+        simulation = Simulation(seed, Plan(durability="fast", power_loss=0.001))
+        report = simulation.run()
+        assert simulation.problems == [], seed
+        # The newest may be missing; what is there is whole, or in quarantine.
+        assert {violation.invariant for violation in report.violations} <= {"I1", "I5", "I7", "I12"}, seed
+        assert report.census.living >= 2, seed
+        quarantined += report.census.quarantined
+    assert quarantined > 0
+
+
 def test_the_same_seed_is_the_same_history() -> None:
     traces = []
     for _ in range(2):

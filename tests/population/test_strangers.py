@@ -78,7 +78,7 @@ def read_everything(worker: DirectoryPopulation) -> None:
         if individual.state is State.TRAINING:
             reads += [worker.inherited_weights, worker.checkpoint]
         elif individual.state is not State.FAILED:
-            reads += [worker.read_result, worker.weights]
+            reads += [worker.read_result, worker.weights, worker.verify]
         for read in reads:
             try:
                 read(individual)

@@ -1,0 +1,141 @@
+"""Writing inside an individual's directory, so that what is there is complete or absent.
+
+Calls fail with OSError; the population gives that its meaning. Every path holds the individual's whole name, so the
+calls of a former owner fail with ENOENT from the moment of a takeover.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+from genepool.population import naming
+from genepool.population.contents import LARGEST_FILE, Contents, sha256
+from genepool.population.files import NO_LINKS, Files
+from genepool.population.individual import Birth, Checkpoint, Individual, Result, StoredFile
+from genepool.population.shards import Shards, commit
+
+
+def promise(files: Mapping[str, bytes]) -> dict[str, StoredFile]:
+    """What a result says about its files."""
+    return {name: StoredFile(sha256=sha256(data), size=len(data)) for name, data in files.items()}
+
+
+def check_result(fitness: float, files: Mapping[str, bytes]) -> None:
+    """Refuses what could not be told from damage later."""
+    if not math.isfinite(fitness):
+        raise ValueError(f"The fitness {fitness} is not finite; a training that diverged has fitness 0.0.")
+    for name in files:
+        if not naming.is_file(name):
+            raise ValueError(f"An attempt cannot hold a file called '{name}'; use lower-case letters and one suffix.")
+
+
+class Writer:
+    """Writes inside the individuals of one worker."""
+
+    def __init__(self, files: Files, shards: Shards, contents: Contents) -> None:
+        self._files = files
+        self._shards = shards
+        self._contents = contents
+
+    def write_staging(self, staging: Individual, birth: Birth, source: str | None) -> None:
+        """A complete new individual under its private name."""
+        path = self._shards.path(staging)
+        self._files.mkdir(path)
+        self._files.save(f"{path}/{naming.BIRTH}", msgspec.json.encode(birth))
+        if source is not None:
+            self._link(source, path)
+        self._files.sync_dir(path)
+
+    def _link(self, source: str, path: str) -> None:
+        target = f"{path}/{naming.INHERITED}"
+        try:
+            self._files.link(source, target)
+        except OSError as error:
+            if error.errno in NO_LINKS:
+                self._files.save(target, self._files.load(source, LARGEST_FILE))
+            # The name is ours alone: if it is there, a lost reply made the repeated request fail.
+            elif naming.INHERITED not in self._files.list(path):
+                raise
+
+    def open_attempt(self, individual: Individual) -> str:
+        """The directory of the owner's attempt, made if need be."""
+        path = f"{self._shards.path(individual)}/a{individual.attempt}"
+        # Nobody else makes this name: if it exists, we made it.
+        with contextlib.suppress(FileExistsError):
+            self._files.mkdir(path)
+        return path
+
+    def write_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
+        """A new checkpoint beside the old, then without it."""
+        path = self.open_attempt(individual)
+        older = [name for name in self._files.list(path) if naming.parse_checkpoint(name) or name == "new"]
+        name = naming.checkpoint_name(checkpoint.step, sha256(checkpoint.data))
+        if name in older:
+            return
+        self._files.remove(f"{path}/new")
+        self._files.save(f"{path}/new", checkpoint.data)
+        commit(self._files, path, "new", name)
+        self._files.sync_dir(path)
+        self._files.sync_dir(self._shards.path(individual))
+        for old in older:
+            self._files.remove(f"{path}/{old}")
+
+    def write_result(self, individual: Individual, result: Result, files: Mapping[str, bytes]) -> None:
+        """A complete attempt, then the rename that says so."""
+        path = self.open_attempt(individual)
+        for name, data in files.items():
+            self._files.save(f"{path}/{name}", data)
+        self._files.save(f"{path}/{naming.RESULT}", msgspec.json.encode(result))
+        self._files.sync_dir(path)
+        parent = self._shards.path(individual)
+        commit(self._files, parent, f"a{individual.attempt}", f"r{individual.attempt}")
+        self._files.sync_dir(parent)
+
+    def write_reason(self, individual: Individual, reason: str) -> None:
+        """The sentence that goes with FAILED."""
+        path = f"{self._shards.path(individual)}/{naming.failure_name(individual.attempt)}"
+        self._files.save(path, msgspec.json.encode(reason))
+
+    def drop_inherited(self, individual: Individual) -> None:
+        """Removes the link to the parent's weights, which kept their space in use."""
+        with contextlib.suppress(OSError):
+            self._files.remove(f"{self._shards.path(individual)}/{naming.INHERITED}")
+
+    def tidy(self, individual: Individual) -> None:
+        """Removes what training needed from an ALIVE individual; what stays because of an error goes with the rest."""
+        path = self._shards.path(individual)
+        with contextlib.suppress(OSError):
+            for name in self._files.list(path):
+                attempt = naming.parse_attempt(name)
+                if name == naming.INHERITED:
+                    self._files.remove(f"{path}/{name}")
+                elif attempt and name != f"r{individual.attempt}":
+                    self._files.remove_tree(f"{path}/{name}")
+                elif attempt:
+                    self._remove_checkpoints(f"{path}/{name}")
+
+    def strip(self, individual: Individual) -> None:
+        """Removes everything large from a DEAD or FAILED individual."""
+        path = self._shards.path(individual)
+        for name in self._contents.entries(individual):
+            attempt = naming.parse_attempt(name)
+            if name == naming.INHERITED:
+                self._files.remove(f"{path}/{name}")
+            elif attempt and attempt[0]:
+                self._strip_attempt(f"{path}/{name}")
+            elif attempt:
+                self._files.remove_tree(f"{path}/{name}")
+
+    def _strip_attempt(self, path: str) -> None:
+        for name in self._contents.names(path):
+            if name != naming.RESULT:
+                self._files.remove_tree(f"{path}/{name}")
+
+    def _remove_checkpoints(self, path: str) -> None:
+        for name in self._files.list(path):
+            if naming.parse_checkpoint(name):
+                self._files.remove(f"{path}/{name}")
