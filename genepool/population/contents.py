@@ -51,7 +51,7 @@ def sha256(data: bytes) -> str:
 
 
 class Contents:
-    """Reads and writes inside individuals."""
+    """Reads inside individuals; what is not as it should be raises Damaged."""
 
     def __init__(self, files: Files, shards: Shards, experiment: str) -> None:
         self._files = files
