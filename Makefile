@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup demo test check bench fuzz format clean
+.PHONY: help setup demo test storm check bench fuzz format clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,10 @@ test: $(STAMP)  ## every test; with GENEPOOL_DATA=folder also those on whole off
 
 fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not answered properly
 	GENEPOOL_FUZZ_EXAMPLES=$${EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 --timeout 0 -k "fuzz or decoder_answers"
+
+storm: $(STAMP)  ## kills and freezes thousands of workers, real ones and simulated ones: about half an hour
+	$(BIN)/python -m tests.races.storm
+	$(BIN)/python -m tests.population.seeds $${SEEDS:-20000}
 
 bench: $(STAMP)  ## how fast networks train here, beside what the machine could do
 	$(BIN)/python -m benchmarks.training

@@ -74,7 +74,10 @@ class Experiment:
 
     def version(self) -> int:
         """The number of the settings in force."""
-        return max(config_versions(self._files, str(self.path)), default=1)
+        try:
+            return max(config_versions(self._files, str(self.path)), default=1)
+        except OSError as error:
+            raise StorageError(f"The settings in '{shown(self.path)}' cannot be read: {error}.") from error
 
     def settings(self, version: int | None = None) -> Settings:
         """The settings in force, or those of one version."""
@@ -186,10 +189,13 @@ class Watch:
         return self._signalled or self._over
 
     def _look(self) -> str | None:
-        budget = budget_of(self._experiment.settings())
-        if not budget.limits_anything:
+        try:
+            budget = budget_of(self._experiment.settings())
+            if not budget.limits_anything:
+                return None
+            self._ledger.refresh()
+        except StorageError:  # what was spent is not known just now, which is no reason to stop
             return None
-        self._ledger.refresh()
         return budget.over(spending(self._ledger.entries.values(), also=(self._started, time.time())))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,14 @@ from genepool.errors import SettingsError
 
 if TYPE_CHECKING:
     from genepool.champion import Champion
+    from genepool.cli.live import Look
     from genepool.engines.processes import Crew
     from genepool.experiment import Experiment
 
 PATIENCE = 60.0
 """Seconds for workers to hand their trainings over after Ctrl-C."""
+INTERRUPTED = 130
+"""The exit code that shells know for an end by Ctrl-C."""
 
 
 @click.command()
@@ -60,7 +64,10 @@ def run(
     experiment = _experiment(directory, preset, config, options, assignments)
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
-    _evolve(experiment, ["--device", device, *(["--data-dir", str(data_dir)] if data_dir else [])])
+    to_the_end = _evolve(experiment, ["--device", device, *(["--data-dir", str(data_dir)] if data_dir else [])])
+    if not to_the_end and experiment.history().best() is None:
+        click.echo("Nobody is alive yet; the same command goes on.", err=True)
+        sys.exit(INTERRUPTED)
 
     from genepool.champion import champion
     from genepool.plots.progress import draw_progress
@@ -101,7 +108,8 @@ def _changes(config: Path | None, options: dict[str, Any]) -> dict[str, Any]:
     return {**(names.read_toml(config) if config else {}), **given}
 
 
-def _evolve(experiment: Experiment, options: list[str]) -> None:
+def _evolve(experiment: Experiment, options: list[str]) -> bool:
+    """Whether the workers came to the end of the budget: they did not if somebody told them to stop."""
     from genepool.cli.live import live_view
     from genepool.engines.processes import Crew
 
@@ -112,14 +120,21 @@ def _evolve(experiment: Experiment, options: list[str]) -> None:
         try:
             crew.work(lambda: look(told.check(crew)))
         except KeyboardInterrupt:
-            look(crew, "Stopping: trainings are handed over. Ctrl-C again ends at once, and loses nothing finished.")
-            try:
-                crew.stop(PATIENCE)
-            except KeyboardInterrupt:
-                crew.end()
+            _stop(crew, look)
+            return False
         except BaseException:
             crew.stop(PATIENCE)
             raise
+        return True
+
+
+def _stop(crew: Crew, look: Look) -> None:
+    try:
+        look(crew, "Stopping: trainings are handed over. Ctrl-C again ends at once, and loses nothing finished.")
+        crew.stop(PATIENCE)
+    except KeyboardInterrupt:
+        crew.end()
+        sys.exit(INTERRUPTED)
 
 
 class _Told:

@@ -214,8 +214,7 @@ class _Watchman:
             population.hand_over(self._individual)
             raise ToldToStop(reason)
         if worker.clock() - self._saved_at >= worker.rules.checkpoint_every:
-            with suppress(StorageError):  # the training itself needs no disk
-                self._save(progress)
+            self._save(progress)
 
     def _reason_to_stop(self) -> str | None:
         """Asked now and then only: the answer may take a look at the whole population."""
@@ -225,6 +224,8 @@ class _Watchman:
         return self._worker.reason_to_stop()
 
     def _save(self, progress: Progress) -> None:
+        """Keeps a checkpoint if there is room for one: neither the training nor handing it over depends on it."""
         checkpoint = Checkpoint(step=progress.step, data=progress.checkpoint())
-        self._worker.population.save_checkpoint(self._individual, checkpoint)
+        with suppress(StorageError):
+            self._worker.population.save_checkpoint(self._individual, checkpoint)
         self._saved_at = self._worker.clock()

@@ -58,6 +58,8 @@ class DirectoryPopulation(DirectoryView, Population):
         self._ids = self._draw_ids()
         # Individuals whose directories hold more than one plain attempt of ours, and so need tidying with a listing.
         self._untidy: set[str] = set()
+        # Whose result was written last, successfully or not.
+        self._tried: Individual | None = None
 
     @classmethod
     def establish(
@@ -172,9 +174,23 @@ class DirectoryPopulation(DirectoryView, Population):
             files=promise(files),
             finished=round(self._files.wall(), 3),
         )
+        if self._tried == individual:
+            # An earlier try failed. It may have come through all the same; what else it left is not to be trusted.
+            if (alive := self._adopted(individual)) is not None:
+                return alive
+            with self._writing_into(individual):
+                self._writer.clear_result(individual, files)
+        self._tried = individual
         with self._writing_into(individual):
             self._writer.write_result(individual, result, files)
         return self._publish(individual, result)
+
+    def _adopted(self, mine: Individual) -> Individual | None:
+        for result in self._contents.complete_results(mine):
+            with self._writing_into(mine):
+                self._files.sync_dir(self._shards.path(mine))
+            return self._publish(mine, result)
+        return None
 
     def _publish(self, individual: Individual, result: Result) -> Individual:
         alive = self._move("finish", individual, individual.finished(result.attempt, result.fitness), sync=True)
@@ -204,10 +220,8 @@ class DirectoryPopulation(DirectoryView, Population):
             return self._move("fail", individual, individual.failed(self.who, "epochs"), sync=True)
         progressed = self._progressed(individual)
         mine = self._move("take-over", individual, individual.taken_over(self.who, progressed=progressed))
-        for result in self._contents.complete_results(mine):
-            with self._writing_into(mine):
-                self._files.sync_dir(self._shards.path(mine))
-            return self._publish(mine, result)
+        if (alive := self._adopted(mine)) is not None:
+            return alive
         if mine.strikes >= STRIKES:
             return self.fail(mine, "strikes", f"{mine.strikes} attempts in a row ended without progress.")
         return mine

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -94,6 +94,11 @@ class Writer:
         parent = self._shards.path(individual)
         commit(self._files, parent, f"a{individual.attempt}", f"r{individual.attempt}")
         self._files.sync_dir(parent)
+
+    def clear_result(self, individual: Individual, names: Iterable[str]) -> None:
+        """Removes what a failed `write_result` of the owner's attempt may have left; its checkpoint stays."""
+        for name in (*names, naming.RESULT):
+            self._files.remove(f"{self._shards.path(individual)}/a{individual.attempt}/{name}")
 
     def write_reason(self, individual: Individual, reason: str) -> None:
         """The sentence that goes with FAILED."""

@@ -216,6 +216,25 @@ def test_a_full_disk_is_waited_for_and_a_finished_training_is_not_thrown_away(wo
     assert len({seed for _, seed, _, _ in world.judge.seen}) == len(world.judge.seen)  # nothing was trained twice
 
 
+def test_a_training_is_handed_over_even_where_there_is_no_room_for_its_checkpoint(world):
+    worker = world.worker()
+    told = []
+    worker.reason_to_stop = lambda: "told to" if told else None
+
+    def no_room(individual, checkpoint):
+        raise StorageError("the disk is full")
+
+    def beat(phase, step):
+        world.clock.advance(1.0)
+        if step == 50:
+            told.append(True)
+
+    worker.population.save_checkpoint, worker.population.beat = no_room, beat
+    assert worker.run() == "told to"
+    [orphan] = world.living()
+    assert (orphan.state, orphan.owner) == (State.TRAINING, "free0000")
+
+
 def test_nobody_dies_where_half_of_the_wanted_size_is_not_alive(world):
     world.rules = Rules(population_size=100, setpoint=lambda census, wanted, rng: Decision(kill=True, reproduce=False))
     worker = world.worker()

@@ -198,6 +198,27 @@ def test_a_watch_ends_when_whoever_started_it_is_gone(tmp_path):
     assert Watch(experiment, parent=1 << 22)() == "the program that started it is gone"
 
 
+def test_a_directory_that_is_out_of_reach_for_a_while_ends_no_worker(tmp_path):
+    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 0.0, "individuals": 12}))
+    troubles = []
+    watch = Watch(experiment)
+
+    def reason_to_stop():
+        return "enough" if len(troubles) >= 2 and experiment.history().finished() else watch()
+
+    def trouble(seconds):
+        troubles.append(seconds)
+        if len(troubles) == 2:
+            (tmp_path / "away").rename(tmp_path / "e")
+
+    worker = experiment.worker(0, lambda version: Judge(), reason_to_stop)
+    worker._sleep = trouble
+    (tmp_path / "e").rename(tmp_path / "away")
+    assert worker.run() == "enough"
+    worker.population.close()
+    assert len(troubles) == 2
+
+
 def test_two_runs_of_one_seed_are_the_same_names_aside(tmp_path):
     histories = []
     for name in "ab":

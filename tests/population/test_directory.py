@@ -272,3 +272,15 @@ def test_only_files_touches_the_file_system_and_nothing_loads_pickles(module: Pa
     assert not imported & {"pickle", "marshal", "shelve", "torch", "numpy", "shutil"}
     assert module.stem == "files" or not imported & {"os", "io"}
     assert "read_bytes" not in module.read_text()
+
+
+def test_an_old_snapshot_is_refused_even_from_whoever_owns_it_again(tmp_path: Path) -> None:
+    """Names never come back: what a zombie remembers must not fit what it was given anew."""
+    DirectoryPopulation.establish(tmp_path, population_size=10)
+    first, second = (DirectoryPopulation.open(tmp_path) for _ in range(2))
+    old = first.create(make_birth())
+    again = first.take_over(second.take_over(old))
+    assert again.owner == old.owner
+    with pytest.raises(ConcurrencyError):
+        first.finish(old, fitness=0.5)
+    assert first.finish(again, fitness=0.6).fitness == 0.6

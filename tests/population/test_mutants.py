@@ -104,13 +104,10 @@ def adoption() -> None:
         test_directory.test_a_damaged_result_is_not_adopted_but_its_checkpoint_is_used(worker, files, "weights")
 
 
-def repeating() -> None:
-    """The test of a second attempt by the same worker."""
+def returning() -> None:
+    """The test of an individual that comes back to a former owner."""
     with tempfile.TemporaryDirectory() as path:
-        files = test_directory.Refusing(monotonic=Clock())
-        DirectoryPopulation.establish(path, population_size=10, files=files)
-        worker = DirectoryPopulation.open(path, files=files)
-        test_directory.test_a_failed_finish_is_repeated_by_taking_over_oneself(worker, files)
+        test_directory.test_an_old_snapshot_is_refused_even_from_whoever_owns_it_again(Path(path))
 
 
 def joining() -> None:
@@ -318,7 +315,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], Detector]] = [
     (publish_before_result, faults("finish", "crash-before", "crash-after")),
     (heritage_after_publish, faults("create_with_parent", "crash-before", "crash-after")),
     (heritage_dropped_too_early, faults("finish", "crash-before", "crash-after")),
-    (epoch_not_raised, repeating),
+    (epoch_not_raised, returning),
     (one_attempt_directory, simulations()),
     (rename_believed, contract("test_of_two_who_change_one_snapshot_one_wins", "kill")),
     (result_not_checked, adoption),

@@ -1,0 +1,80 @@
+"""Ctrl-C: once lets the workers hand over what they train, twice ends at once; neither loses anything."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from .processes import (
+    assert_sound,
+    experiment,
+    finished,
+    genepool,
+    started,
+    steps_done,
+    training,
+    wait_until,
+    workers_of,
+)
+
+ENDLESS = "1000000"
+
+
+def all_busy(directory: Path) -> bool:
+    """Whether two workers are in the middle of a training."""
+    busy = training(directory)
+    return len(busy) == 2 and all(steps_done(directory, one.owner) > 50 for one in busy)
+
+
+def lived_then_busy(directory: Path) -> None:
+    """Waits until somebody is alive and two trainings have begun that will not end by themselves."""
+    wait_until(lambda: len(finished(directory)) >= 2)
+    assert genepool("set", directory, f"steps={ENDLESS}").returncode == 0
+    wait_until(lambda: all_busy(directory))
+
+
+def test_once_hands_trainings_over_and_prints_the_summary(tmp_path: Path) -> None:
+    directory = tmp_path / "e"
+    experiment(directory, "steps=50", "lease=1", "workers=2")
+    with started("run", directory) as launcher:
+        lived_then_busy(directory)
+        known, begun = finished(directory), {one.id for one in training(directory)}
+        launcher.send_signal(signal.SIGINT)
+        out, err = launcher.communicate(timeout=40)
+    assert launcher.returncode == 0, err
+    assert "best network" in out
+    assert workers_of(directory) == []
+    assert {(one.id, one.owner) for one in training(directory)} == {(identity, "free0000") for identity in begun}
+    assert set(known) <= set(finished(directory))
+    assert_sound(directory)
+
+
+def test_twice_ends_at_once(tmp_path: Path) -> None:
+    directory = tmp_path / "e"
+    experiment(directory, "steps=50", "lease=1", "workers=2")
+    with started("run", directory) as launcher:
+        lived_then_busy(directory)
+        known = finished(directory)
+        start = time.monotonic()
+        launcher.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        launcher.send_signal(signal.SIGINT)
+        launcher.communicate(timeout=40)
+        assert time.monotonic() - start < 3
+    assert launcher.returncode == 130
+    assert workers_of(directory) == []
+    assert set(known) <= set(finished(directory))
+    assert_sound(directory)
+
+
+def test_before_anybody_was_trained_it_says_so(tmp_path: Path) -> None:
+    directory = tmp_path / "e"
+    experiment(directory, f"steps={ENDLESS}", "lease=1", "workers=2")
+    with started("run", directory) as launcher:
+        wait_until(lambda: all_busy(directory))
+        launcher.send_signal(signal.SIGINT)
+        _, err = launcher.communicate(timeout=40)
+    assert launcher.returncode == 130
+    assert "Nobody is alive" in err
+    assert {one.owner for one in training(directory)} == {"free0000"}
