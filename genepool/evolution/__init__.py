@@ -1,19 +1,21 @@
 """The evolutionary algorithm: what a worker does with a population. No torch in here."""
 
 from genepool.evolution.budget import Budget, Spending
-from genepool.evolution.reproduction import Breeding, first_birth, next_birth
+from genepool.evolution.reproduction import Breeding, Newborn, first_birth, next_birth
 from genepool.evolution.selection import SELECTIONS, Pair
 from genepool.evolution.setpoint import SETPOINTS, Decision
-from genepool.evolution.worker import Rules, Worker
+from genepool.evolution.worker import Job, Rules, Worker
 
 __all__ = [
     "Worker",
     "Rules",
+    "Job",
     "SELECTIONS",
     "Pair",
     "SETPOINTS",
     "Decision",
     "Breeding",
+    "Newborn",
     "first_birth",
     "next_birth",
     "Budget",

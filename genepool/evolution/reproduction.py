@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,16 +24,24 @@ class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """By the mutations' names; None for the paper's eleven, all alike."""
 
 
-def first_birth(breeding: Breeding, rng: Random, settings_version: int) -> Birth:
+class Newborn(NamedTuple):
+    """A birth record, and the DNA in it as a value, so that its own worker need not decode it again."""
+
+    birth: Birth
+    dna: DNA
+
+
+def first_birth(breeding: Breeding, rng: Random, settings_version: int) -> Newborn:
     """An individual of the trivial kind that every experiment begins with."""
-    return _birth(initial(breeding.learning_rate), (), (), 0, rng, settings_version)
+    dna = initial(breeding.learning_rate)
+    return Newborn(_birth(dna, (), (), 0, rng, settings_version), dna)
 
 
-def next_birth(parent: Individual, dna: DNA, breeding: Breeding, rng: Random, settings_version: int) -> Birth:
+def next_birth(parent: Individual, dna: DNA, breeding: Breeding, rng: Random, settings_version: int) -> Newborn:
     """A child of this parent, whose DNA is given. The seeds go into the record, so that it can be repeated."""
     seed = rng.getrandbits(63)
     child, names = mutated(dna, breeding, seed)
-    return _birth(child, (parent.id,), names, seed, rng, settings_version)
+    return Newborn(_birth(child, (parent.id,), names, seed, rng, settings_version), child)
 
 
 def mutated(dna: DNA, breeding: Breeding, seed: int) -> tuple[DNA, tuple[str, ...]]:

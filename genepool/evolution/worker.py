@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
+from genepool.dna import DNA
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -22,12 +23,12 @@ from genepool.errors import (
     StepAbandoned,
     StorageError,
 )
-from genepool.evaluation import Evaluator, Progress
+from genepool.evaluation import Evaluator, Progress, Trained
 from genepool.evolution import setpoint
 from genepool.evolution.reproduction import Breeding, dna_of, first_birth, next_birth
 from genepool.evolution.selection import Pair, Selection, tournament
 from genepool.evolution.setpoint import SetPoint
-from genepool.population import Checkpoint, Individual, Population, State
+from genepool.population import Birth, Checkpoint, Individual, Population, State
 from genepool.population.naming import WEIGHTS
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,16 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     breeding: Breeding = Breeding()
     checkpoint_every: float = 60.0
     """Seconds between two checkpoints of one training."""
+
+
+class Job(NamedTuple):
+    """Something to train: an individual of the worker's own, and what is at hand of it."""
+
+    individual: Individual
+    birth: Birth
+    dna: DNA
+    parent: Individual | None = None
+    checkpoint: Checkpoint | None = None
 
 
 class ToldToStop(StepAbandoned):
@@ -94,27 +105,30 @@ class Worker:
         return reason
 
     def _live_on(self) -> None:
-        """One step, or what is needed before one can be made, and then the burials."""
+        """One step, and then the burials."""
         self._steps += 1
         self.population.beat("step", self._steps)
-        try:
-            self.step()
-        except PopulationTooSmallError:
-            self._make_another()
+        self.step()
         for individual in self.population.garbage():
             self.population.collect(individual)
 
     def step(self) -> None:
-        """One step of evolution: a pair, a death, a birth. An orphan, if there is one, comes first."""
+        """One step of evolution: whatever is to be trained next is trained and becomes alive."""
+        if (job := self.begin()) is not None:
+            self.end(job, self.train(job))
+
+    def begin(self) -> Job | None:
+        """What there is to train: an abandoned individual, a child, or, where no two are alive, a trivial one."""
         if orphans := self.population.orphans():
-            self._train(self.population.take_over(self.rng.choice(orphans)))
-            return
-        better, worse = self._draw_pair()
+            return self._resume(self.population.take_over(self.rng.choice(orphans)))
+        try:
+            better, worse = self._draw_pair()
+        except PopulationTooSmallError:
+            return self._make_trivial()
         decision = self.rules.setpoint(self.population.census(), self.rules.population_size, self.rng)
         if decision.kill and self._enough_alive():
             self.population.kill(worse)
-        if decision.reproduce:
-            self._reproduce(better)
+        return self._reproduce(better) if decision.reproduce else None
 
     def _draw_pair(self) -> Pair:
         """Two different trained individuals at random; one that is in training elsewhere is left in peace."""
@@ -127,46 +141,69 @@ class Worker:
     def _enough_alive(self) -> bool:
         """Whether one may die; counted for this very death if it is close, for old counts could end in extinction."""
         needed = setpoint.floor(self.rules.population_size)
-        return self.population.census().alive > 2 * needed or self.population.census(fresh=True).alive >= needed
+        # Close is a quarter above the floor: at the set-point, twice the floor, no step can afford to count everybody.
+        return self.population.census().alive > 1.25 * needed or self.population.census(fresh=True).alive >= needed
 
-    def _reproduce(self, parent: Individual) -> None:
-        dna = dna_of(self.population.read_birth(parent))
-        birth = next_birth(parent, dna, self.rules.breeding, self.rng, self.rules.version)
-        self._train(self.population.create(birth, parent=parent), parent)
+    def _reproduce(self, parent: Individual) -> Job:
+        try:
+            dna = dna_of(self.population.read_birth(parent))
+        except InvalidDNAError as error:
+            self.population.quarantine(parent, "dna")
+            raise ConcurrencyError(f"Individual {parent.id} has no usable DNA: {error}") from error
+        birth, child = next_birth(parent, dna, self.rules.breeding, self.rng, self.rules.version)
+        return Job(self.population.create(birth, parent=parent), birth, child, parent=parent)
 
-    def _make_another(self) -> None:
-        """Too few are alive for a pair: makes a trivial individual, or waits where enough are in training."""
+    def _make_trivial(self) -> Job | None:
+        """One more to begin with; where enough are in training already, a short rest."""
         if self.population.census(fresh=True).living >= self.rules.population_size:
             self._sleep(0.05)
-            return
-        self._train(self.population.create(first_birth(self.rules.breeding, self.rng, self.rules.version)))
+            return None
+        birth, dna = first_birth(self.rules.breeding, self.rng, self.rules.version)
+        return Job(self.population.create(birth), birth, dna)
 
-    def _train(self, individual: Individual, parent: Individual | None = None) -> None:
-        """Trains what is the worker's own and makes it alive; what was taken over may not need it any more."""
+    def _resume(self, individual: Individual) -> Job | None:
+        """What was taken over, unless taking it over has shown that there is nothing left to do."""
         if individual.state is not State.TRAINING:
-            return
+            return None
         birth = self.population.read_birth(individual)
-        checkpoint = self.population.checkpoint(individual)
         try:
-            evaluation, weights = self._evaluator(birth.settings_version).evaluate(
-                dna_of(birth),
-                seed=birth.training_seed,
-                inherited=self._heritage(individual, parent),
-                checkpoint=checkpoint.data if checkpoint else None,
-                observe=_Watchman(self, individual),
-            )
+            return Job(individual, birth, dna_of(birth), checkpoint=self.population.checkpoint(individual))
         except InvalidDNAError as error:
             self.population.fail(individual, "dna", str(error))
             raise ConcurrencyError(f"Individual {individual.id} has no usable DNA: {error}") from error
+
+    def train(self, job: Job) -> Trained:
+        """Trains an individual of the worker's own under the settings that it was born under."""
+        try:
+            return self._evaluator(job.birth.settings_version).evaluate(
+                job.dna,
+                seed=job.birth.training_seed,
+                inherited=self._heritage(job.individual, job.parent),
+                checkpoint=job.checkpoint.data if job.checkpoint else None,
+                observe=_Watchman(self, job.individual),
+            )
         except DataError as error:
             # Whole, but not what this program writes. The parent's are the same, and would spoil every child to come.
-            for spoilt in filter(None, (individual, parent)):
+            for spoilt in filter(None, (job.individual, job.parent)):
                 self.population.quarantine(spoilt, "weights")
-            raise ConcurrencyError(f"Individual {individual.id} has no usable weights: {error}") from error
-        metrics = msgspec.to_builtins(evaluation)
+            raise ConcurrencyError(f"Individual {job.individual.id} has no usable weights: {error}") from error
+
+    def end(self, job: Job, trained: Trained) -> None:
+        """Stores what came of a training and makes the individual alive.
+
+        On a full disk it tries again and again, for hours of training may be in it.
+        """
+        metrics = msgspec.to_builtins(trained.evaluation)
         fitness = metrics.pop("fitness")
-        files = {WEIGHTS: weights} if weights is not None else {}
-        self._finish(individual, fitness, metrics, files)
+        files = {WEIGHTS: trained.weights} if trained.weights is not None else {}
+        while True:
+            try:
+                self.population.finish(job.individual, fitness=fitness, metrics=metrics, files=files)
+                return
+            except StorageError as error:
+                if self.reason_to_stop() is not None:
+                    raise
+                self._wait_for_storage(error)
 
     def _heritage(self, individual: Individual, parent: Individual | None) -> bytes | None:
         """The parent's weights as they were linked in; if they are damaged, so may be the parent's own."""
@@ -176,17 +213,6 @@ class Worker:
             if parent is not None:
                 self.population.weights(parent)  # looking is enough: what is damaged is put into quarantine
             raise
-
-    def _finish(self, individual: Individual, fitness: float, metrics: dict[str, Any], files: dict[str, bytes]) -> None:
-        """Stores the result; on a full disk again and again, for hours of training may be in it."""
-        while True:
-            try:
-                self.population.finish(individual, fitness=fitness, metrics=metrics, files=files)
-                return
-            except StorageError as error:
-                if self.reason_to_stop() is not None:
-                    raise
-                self._wait_for_storage(error)
 
     def _wait_for_storage(self, error: StorageError) -> None:
         """A full or failing disk is somebody's to mend: says so, waits longer each time, and goes on."""

@@ -174,10 +174,20 @@ def test_a_dna_that_cannot_be_used_fails_and_the_worker_goes_on(world):
     assert len(world.living()) == 10
 
 
+def test_a_parent_with_a_dna_that_cannot_be_used_is_put_into_quarantine(world):
+    worker = world.worker(reason_to_stop=world.trainings(30))
+    bad = Birth(dna=msgspec.Raw(b"[]"), mutation_seed=0, training_seed=0)
+    stranger = MemoryPopulation(world.store)
+    stranger.finish(stranger.create(bad), fitness=0.95)
+    worker.run()
+    assert world.store.counts[State.QUARANTINED] == 1
+    assert len(world.living()) == 10
+
+
 def test_weights_that_cannot_be_used_are_put_into_quarantine(world):
     worker = world.worker(reason_to_stop=world.trainings(40))
     stranger = MemoryPopulation(world.store)
-    parent = stranger.create(first_birth(Breeding(), Random(0), 1))
+    parent = stranger.create(first_birth(Breeding(), Random(0), 1).birth)
     stranger.finish(parent, fitness=0.9, files={"weights.safetensors": b"damaged"})
     worker.run()
     assert world.store.counts[State.QUARANTINED] == 2  # the child, and the parent, which would spoil all others too
@@ -240,7 +250,7 @@ def test_nobody_dies_where_half_of_the_wanted_size_is_not_alive(world):
     worker = world.worker()
     stranger = MemoryPopulation(world.store)
     for number in range(60):
-        stranger.finish(stranger.create(first_birth(Breeding(), Random(number), 1)), fitness=number / 100)
+        stranger.finish(stranger.create(first_birth(Breeding(), Random(number), 1).birth), fitness=number / 100)
     for _ in range(50):
         worker.step()
     assert len(world.living()) == 49  # one may go while 50 are alive
@@ -250,7 +260,7 @@ def test_with_nobody_to_pair_and_no_room_the_worker_waits(world):
     world.rules = Rules(population_size=2)
     busy = [MemoryPopulation(world.store) for _ in range(2)]
     for population in busy:
-        population.create(first_birth(Breeding(), Random(0), 1))
+        population.create(first_birth(Breeding(), Random(0), 1).birth)
     world.worker(reason_to_stop=lambda: "enough" if len(world.slept) == 3 else None).run()
     assert world.slept == [0.05] * 3
     assert len(world.living()) == 2
