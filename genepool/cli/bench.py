@@ -1,0 +1,67 @@
+"""`genepool bench`: what this program can do, measured."""
+
+from __future__ import annotations
+
+import click
+
+from genepool.cli.options import JSON, json_text
+from genepool.cli.text import amount, percent, table
+
+SETTINGS = ((250, 1_000), (10_000, 40_000))
+"""Workers and population: the paper's, and a cluster forty times as large."""
+
+
+@click.group()
+def bench() -> None:
+    """Measure: the scale of a simulated cluster."""
+
+
+@bench.command()
+@click.option("--workers", type=click.IntRange(1), help="Only this setting, not the two usual ones.")
+@click.option("--population", type=click.IntRange(2), help="By default four times the workers.")
+@click.option("--individuals", default=100_000, show_default=True, type=click.IntRange(1), help="To be trained.")
+@click.option("--steps", default=25_600, show_default=True, type=click.IntRange(1), help="Of one training.")
+@click.option("--setpoint", default="paper", show_default=True, help="The rule that keeps the population's size.")
+@click.option("--seed", default=0, show_default=True)
+@JSON
+def scale(
+    workers: int | None,
+    population: int | None,
+    individuals: int,
+    steps: int,
+    setpoint: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """A cluster in virtual time: the real worker code on a population in memory, training replaced by a cost model."""
+    from genepool.evolution import SETPOINTS, Rules
+    from genepool.simulation import Cluster, Landscape
+
+    rule = SETPOINTS.get(setpoint)
+    outcomes = []
+    for count, size in [(workers, population or 4 * workers)] if workers else SETTINGS:
+        click.echo(f"{count} workers, a population of {size}, {individuals} individuals ...", err=True)
+        rules = Rules(population_size=size, setpoint=rule)
+        cluster = Cluster(workers=count, rules=rules, landscape=Landscape(steps=steps), seed=seed)
+        outcomes.append(cluster.run(individuals))
+    if as_json:
+        click.echo(json_text(outcomes))
+        return
+    header = ["workers", "population", "individuals", "idle", "hours", "an hour", "size", "FLOP", "memory", "seconds"]
+    rows = [
+        [
+            f"{o.workers:,}",
+            f"{o.population_size:,}",
+            f"{o.individuals:,}",
+            f"{100 * o.idle:.2f} %",
+            f"{o.simulated_hours:.2f}",
+            f"{o.individuals_an_hour:,.0f}",
+            f"{o.smallest:,}-{o.largest:,}" if o.largest else "growing",
+            amount(o.flops),
+            f"{amount(o.memory)}B",
+            f"{o.seconds:.0f}",
+        ]
+        for o in outcomes
+    ]
+    click.echo(table(header, rows, left=0))
+    click.echo(f"\nidle {percent(max(o.idle for o in outcomes))} at most; hours are simulated, seconds are real")
