@@ -107,11 +107,12 @@ class FakeFiles(Files):
         *,
         rng: random.Random,
         clock: Callable[[], float],
+        wall: Callable[[], float] | None = None,
         durability: str = "safe",
         stale: float = 0.0,
         meddle: Callable[[str, tuple[Any, ...], Callable[..., Any]], Any] | None = None,
     ) -> None:
-        super().__init__(durability=durability, monotonic=clock, wall=clock, urandom=rng.randbytes)
+        super().__init__(durability=durability, monotonic=clock, wall=wall or clock, urandom=rng.randbytes)
         self._disk = disk
         self._rng = rng
         self._stale = stale

@@ -21,9 +21,12 @@ from genepool.population import DirectoryPopulation, State
 from genepool.population.check import Report, check
 
 from .fake_files import Crash, Disk, FakeFiles, Folder
+from .production import ProductionWorker
 from .toy import ToyWorker
 
 ROOT = "/exp"
+JUMPS = (-86_400.0, -3_600.0, 3_600.0, 86_400.0, 365 * 86_400.0)
+"""Seconds by which a clock on a wall is put forward or back."""
 ERRORS = (errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EACCES)
 
 
@@ -36,6 +39,8 @@ class Plan:
     shards: int = 4
     calls: int = 2_000
     lease: float = 500.0
+    pace: float = 2.0
+    """Seconds that a system call takes at most."""
     durability: str = "safe"
     stale: float = 0.3
     crash: float = 0.002
@@ -43,6 +48,12 @@ class Plan:
     error: float = 0.002
     lost_reply: float = 0.004
     power_loss: float = 0.0
+    clock_jump: float = 0.0
+    """Of the clock on a worker's wall."""
+    founders: int = 0
+    """Steps that one worker makes in peace before the others join."""
+    production: bool = False
+    """Whether the production worker is simulated, or the toy, which does odder things."""
 
 
 class Over(BaseException):
@@ -67,17 +78,19 @@ class Simulation:
         self.crashes = self.freezes = self.takeovers = 0
         self._turns = [threading.Lock() for _ in range(plan.workers)]
         self._wakes = [0.0] * plan.workers
+        self._clocks = [1.8e9] * plan.workers
         self._running = [True] * plan.workers
         self._done = threading.Event()
         self.disk.root.entries["exp"] = self.disk.root.durable["exp"] = Folder()
         self.kind.establish(ROOT, population_size=100 * plan.shards, lease=plan.lease, files=self.client())
         self.disk.sync()
 
-    def client(self, meddle: Any = None, stale: float = 0.0) -> FakeFiles:
+    def client(self, meddle: Any = None, stale: float = 0.0, number: int = 0) -> FakeFiles:
         return FakeFiles(
             self.disk,
             rng=self.rng,
             clock=lambda: self.now,
+            wall=lambda: self._clocks[number] + self.now,
             durability=self.plan.durability,
             stale=stale,
             meddle=meddle,
@@ -87,6 +100,8 @@ class Simulation:
 
     def run(self) -> Report:
         """The rough part, the repair, and the verdict."""
+        if self.plan.founders:
+            self._found()
         for turn in self._turns:
             turn.acquire()
         threads = [threading.Thread(target=self._live, args=(number,)) for number in range(self.plan.workers)]
@@ -98,6 +113,12 @@ class Simulation:
             thread.join()
         self._settle()
         return check(ROOT, files=self.client(), settled=True, finished=self.finished)
+
+    def _found(self) -> None:
+        founder = self._worker(self.kind.open(ROOT, files=self.client()), lambda _: None)
+        for _ in range(self.plan.founders):
+            founder.try_step()
+        self.disk.sync()
 
     def _live(self, number: int) -> None:
         self._turns[number].acquire()
@@ -128,16 +149,26 @@ class Simulation:
                 raise Crash
             return self._call(number, name, arguments, call)
 
-        population = self.kind.open(ROOT, files=self.client(meddle, self.plan.stale))
-        worker = ToyWorker(population, self.rng, self.plan.size, self.finished)
-        while True:
+        def sleep(seconds: float) -> None:
+            self._wakes[number] = self.now + seconds
+            self._wait_for_turn(number)
+
+        population = self.kind.open(ROOT, files=self.client(meddle, self.plan.stale, number))
+        worker = self._worker(population, sleep)
+        while not worker.told:
             worker.try_step()
+
+    def _worker(self, population: DirectoryPopulation, sleep: Callable[[float], None]) -> ToyWorker | ProductionWorker:
+        toy_like = (population, self.rng, self.plan.size, self.finished)
+        if not self.plan.production:
+            return ToyWorker(*toy_like)
+        return ProductionWorker(*toy_like, clock=lambda: self.now, sleep=sleep)
 
     def _wait_for_turn(self, number: int) -> None:
         if self.calls >= self.plan.calls:
             raise Over
         self.calls += 1
-        self.now += self.rng.random() * 2
+        self.now += self.rng.random() * self.plan.pace
         following = self._choose()
         if following != number:
             self._turns[following].release()
@@ -175,6 +206,8 @@ class Simulation:
             self.used_names.clear()
             self._look_at_the_damage()
             raise Crash
+        if plan.clock_jump and rng.random() < plan.clock_jump:
+            self._clocks[number] += rng.choice(JUMPS)
         luck = rng.random()
         if luck < plan.crash:
             raise Crash
@@ -210,10 +243,7 @@ class Simulation:
 
     def _settle(self) -> None:
         """Two workers without faults get two leases and a bit: all must be repaired by then."""
-        workers = [
-            ToyWorker(self.kind.open(ROOT, files=self.client()), self.rng, self.plan.size, self.finished)
-            for _ in range(2)
-        ]
+        workers = [self._worker(self.kind.open(ROOT, files=self.client()), lambda _: None) for _ in range(2)]
         for worker in workers:
             worker.hand_over = 0.0
         for _ in range(12):

@@ -8,6 +8,7 @@ import pytest
 
 from genepool.errors import ConcurrencyError, StorageError
 from genepool.population import Checkpoint, State
+from genepool.testing import make_birth
 
 from .test_faults import FAULTS, FILES, LEASE, World
 
@@ -60,3 +61,15 @@ def test_a_full_disk_fails_again_and_again_until_there_is_room(number: int) -> N
     world.meddler.left = None
     finish(world)
     world.goes_on()
+
+
+def test_whoever_fails_never_pays_nothing_for_it() -> None:
+    world = World("EIO")
+    worker = world.worker
+    costs = []
+    for number in range(3):
+        child = worker.create(make_birth(number))
+        world.meddler.left = 10_000
+        worker.finish(child, fitness=0.5, files=FILES)
+        costs.append(10_000 - world.meddler.left)
+    assert len(set(costs)) == 1

@@ -23,6 +23,7 @@ class ToyWorker:
         self.finished = finished
         self.steps = 0
         self.hand_over = 0.05
+        self.told = False
 
     def try_step(self) -> bool:
         """A step, as a real worker would try it; False if it was abandoned."""

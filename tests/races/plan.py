@@ -17,10 +17,10 @@ class Plan:
     workers: int = 12
     size: int = 60
     lease: float = 1.5
-    training: float = 0.12
-    """Seconds that a training takes on average; it sleeps, since the processor is for the others."""
+    training: float = 0.2
+    """Seconds that most trainings take; they sleep, since the processor is for the others."""
     steps: int = 6
-    pause: float = 0.2
+    pause: float = 0.16
     """Seconds between two blows, on average."""
     fatal_renames: float = 0.0005
     """The share of renames right before or after which a process kills itself."""

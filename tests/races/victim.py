@@ -100,7 +100,7 @@ def _work(path: Path, testimony: Testimony, plan: Plan, number: int, calm: mmap.
     population = Witnessed.open(path, files=Fatal(Random(number), plan.fatal_renames, calm))
     population.testimony = testimony
     # Those who train for moments only are in the middle of a write or a rename most of the time.
-    evaluator = ToyEvaluator(steps=plan.steps, seconds=plan.training * rng.choice((0.1, 0.9, 2)))
+    evaluator = ToyEvaluator(steps=plan.steps, seconds=plan.training * rng.choice((0.1, 1, 4)))
     worker = Worker(
         population,
         rng,
