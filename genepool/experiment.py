@@ -15,7 +15,7 @@ from random import Random
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from genepool.analysis import History, Ledger, spending
+from genepool.analysis import History, Ledger, Stopwatch, spending
 from genepool.errors import PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import SELECTIONS, SETPOINTS, Breeding, Budget, Rules, Worker
@@ -165,7 +165,7 @@ class Watch:
     def __init__(self, experiment: Experiment, parent: int | None = None) -> None:
         self._experiment, self._parent = experiment, parent
         self._ledger = Ledger(experiment.view())
-        self._started = time.time()
+        self._stopwatch = Stopwatch()
         self._next_look = 0.0
         self._signalled: str | None = None
         self._over: str | None = None
@@ -196,7 +196,7 @@ class Watch:
             self._ledger.refresh()
         except StorageError:  # what was spent is not known just now, which is no reason to stop
             return None
-        return budget.over(spending(self._ledger.entries.values(), also=(self._started, time.time())))
+        return budget.over(spending(self._ledger.entries.values(), also=self._stopwatch.interval()))
 
 
 def budget_of(settings: Settings) -> Budget:

@@ -2,6 +2,6 @@
 
 from genepool.analysis.history import History, Row
 from genepool.analysis.lineage import Ancestor, lineage
-from genepool.analysis.spending import Entry, Ledger, spending
+from genepool.analysis.spending import Entry, Ledger, Stopwatch, spending
 
-__all__ = ["History", "Row", "lineage", "Ancestor", "Ledger", "Entry", "spending"]
+__all__ = ["History", "Row", "lineage", "Ancestor", "Ledger", "Entry", "Stopwatch", "spending"]

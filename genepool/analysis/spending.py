@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -25,6 +26,24 @@ class Entry(NamedTuple):
     def of(cls, result: Result) -> Entry:
         seconds, flops = result.metrics.get("seconds", 0.0), result.metrics.get("flops", 0)
         return cls(result.finished, float(seconds), int(flops), result.fitness)
+
+
+class Stopwatch:
+    """The time of a run that goes on: begins by the clock on the wall, but is as long as it really was.
+
+    A clock that is put forward by an hour must not end an experiment of ten minutes.
+    """
+
+    def __init__(self) -> None:
+        self._started, self._since = time.time(), time.monotonic()
+
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return time.monotonic() - self._since
+
+    def interval(self) -> Interval:
+        """From when to when."""
+        return self._started, self._started + self.seconds()
 
 
 def spending(entries: Iterable[Entry], *, also: Interval | None = None) -> Spending:

@@ -48,10 +48,10 @@ class Observer:
     """Keeps looking at one experiment."""
 
     def __init__(self, experiment: Experiment) -> None:
-        from genepool.analysis import History
+        from genepool.analysis import History, Stopwatch
 
         self._history = History(experiment.view())
-        self._started = time.time()
+        self._stopwatch = Stopwatch()
 
     def look(self) -> Standing:
         """How things stand now."""
@@ -59,11 +59,11 @@ class Observer:
 
         self._history.refresh()
         finished = self._history.finished()
-        spent = self._history.spending(also=(self._started, time.time()))
+        spent = self._history.spending(also=self._stopwatch.interval())
         states = [row.state for row in self._history.rows.values()]
         best = self._history.best()
         recent = sum(row.result is not None and row.result.finished > time.time() - 60 for row in finished)
-        window = min(60.0, max(1.0, time.time() - self._started))
+        window = min(60.0, max(1.0, self._stopwatch.seconds()))
         return Standing(
             seconds=spent.seconds,
             flops=spent.flops,

@@ -1,5 +1,6 @@
 """An experiment's directory: made once, gone on with, its settings changed, its history read."""
 
+import time
 from itertools import pairwise
 
 import msgspec
@@ -191,6 +192,17 @@ def test_a_watch_ends_at_the_budget_that_is_in_force(tmp_path):
     assert watch() is None
     experiment.set({"individuals": 10})
     assert watch() == "10 individuals have been trained"
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 3_600.0, 365 * 86_400.0])
+def test_a_clock_that_jumps_does_not_spend_the_time(jump, tmp_path, monkeypatch):
+    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 600.0}))
+    watch = Watch(experiment)
+    evolve(experiment, 3)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + jump)
+    evolve(experiment, 3)
+    assert watch() is None
 
 
 def test_a_watch_ends_when_whoever_started_it_is_gone(tmp_path):

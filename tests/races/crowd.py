@@ -113,6 +113,6 @@ class Crowd:
             code = os.waitstatus_to_exitcode(status)
             if code == -signal.SIGKILL:
                 self.blows["at a rename"] += 1
-            elif code != 0 or process not in self._condemned:
+            elif process not in self._condemned or code not in (0, -signal.SIGTERM):  # told before it could listen
                 self.died_unasked.append(f"a worker ended by itself with exit code {code}")
             self._condemned.discard(process)
