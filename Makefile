@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup demo test storm check bench fuzz format clean
+.PHONY: help setup demo test storm check bench bench-engine fuzz format clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ check: $(STAMP)  ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench-engine: $(STAMP)  ## training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10
+	$(BIN)/genepool bench engine
 
 format: $(STAMP)  ## puts the code into the agreed form
 	$(BIN)/ruff check --fix .

@@ -57,6 +57,9 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     losses: tuple[tuple[int, float], ...] = ()
     """The training loss at some steps."""
     seconds: float = 0.0
+    """In all."""
+    stepping: float = 0.0
+    """Of these, in training steps but the first: the rest is overhead."""
 
 
 class Trained(NamedTuple):

@@ -52,6 +52,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     momentum: float = 0.9
     weight_decay: float = 0.0001
     """On filters and the classifier's matrix."""
+    validation: int = 0
+    """Validation images that the fitness is measured on; 0: all."""
     checkpoint_every: float = 60.0
     """Seconds between two checkpoints of one training."""
     max_parameters: int = 100_000_000
@@ -93,6 +95,7 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("batch", 2, 100_000),
     ("momentum", 0.0, 0.9999),
     ("weight_decay", 0.0, 1.0),
+    ("validation", 0, 10**9),
     ("checkpoint_every", 0.1, 1e6),
     ("max_parameters", 1, 10**12),
     ("max_memory", 1, 2**50),

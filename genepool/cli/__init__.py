@@ -29,7 +29,7 @@ VERBS = {
     "data": "List the data sets, fetch one.",
     "dna": "Show, mutate and write networks' DNA.",
     "train": "Train one network.",
-    "bench": "Measure: the scale of a simulated cluster.",
+    "bench": "Measure: the engine on this machine, the scale of a simulated cluster.",
 }
 
 

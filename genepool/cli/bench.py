@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from genepool.cli.options import JSON, json_text
+from genepool.cli.options import DATA_DIR, JSON, json_text
 from genepool.cli.text import amount, percent, table
+from genepool.errors import DataError
 
 SETTINGS = ((250, 1_000), (10_000, 40_000))
 """Workers and population: the paper's, and a cluster forty times as large."""
@@ -13,7 +16,32 @@ SETTINGS = ((250, 1_000), (10_000, 40_000))
 
 @click.group()
 def bench() -> None:
-    """Measure: the scale of a simulated cluster."""
+    """Measure: the engine on this machine, the scale of a simulated cluster."""
+
+
+@bench.command()
+@DATA_DIR
+@click.option("--short", is_flag=True, help="Fewer and shorter measurements: about a minute.")
+@click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1))
+@JSON
+def engine(data_dir: Path | None, short: bool, repetitions: int, as_json: bool) -> None:
+    """Training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10, in one run."""
+    from genepool.nn.bench.engine import Benchmark
+    from genepool.nn.sources import SOURCES
+
+    found = SOURCES.get("cifar-10").find(data_dir)  # type: ignore[misc]
+    if found is None:
+        raise DataError("CIFAR-10 is not on this machine; run `genepool data fetch cifar-10`, or give --data-dir.")
+    tell = lambda text: click.echo(text, err=True)  # noqa: E731
+    results = Benchmark(Path(found), repetitions=1 if short else repetitions, short=short, tell=tell).run()
+    if as_json:
+        click.echo(json_text(results))
+        return
+    rows = [
+        [bar["what"], f"{bar['ratio']:.2f}", f"{bar['bar']:.2f}", "met" if bar["met"] else "NOT met"]
+        for bar in results["bars"]
+    ]
+    click.echo(table(["against", "ratio", "bar", ""], rows))
 
 
 @bench.command()

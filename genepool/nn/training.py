@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import msgspec
 import torch
@@ -28,6 +29,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 50
     momentum: float = 0.9
     weight_decay: float = 0.0001
+    validation: int = 0
+    """Validation images that the fitness is measured on; 0: all."""
 
 
 class Training:
@@ -40,6 +43,8 @@ class Training:
         self.model = model.train()
         self.recipe = recipe
         self.done = 0
+        self.stepping = 0.0
+        """Seconds spent in steps, the first one left out: it also prepares what the others use."""
         self.losses: list[tuple[int, float]] = []
         self._batches = Batches(data, batch=recipe.batch, seed=seed, device=device)
         self._optimiser = SGD(
@@ -51,13 +56,16 @@ class Training:
 
     def run(self, observe: Observer) -> None:
         """Takes all steps that are left; DivergedError if the loss is no longer finite."""
+        began = None
         while self.done < self.recipe.steps:
             loss = self.step()
+            began = began or time.perf_counter()
             if self.done % LOOK_EVERY == 0 or self.done == self.recipe.steps:
                 value = loss.item()
                 if not math.isfinite(value):
                     raise DivergedError(f"the loss was {value} at step {self.done}.")
                 self.losses.append((self.done, value))
+                self.stepping = time.perf_counter() - began
                 observe(Progress(self.done, self.recipe.steps, value, self.checkpoint))
 
     def step(self) -> Tensor:

@@ -1,5 +1,6 @@
 """Failures that are results, and the account of what was spent."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -23,7 +24,16 @@ def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
     assert answer.steps == 20
     assert answer.parameters == 20
     assert answer.reason is None
-    assert answer.seconds > 0
+    assert answer.seconds > answer.stepping > 0
+
+
+def test_fitness_can_be_measured_on_fewer_images_which_cost_less(fashion):
+    few = TorchEvaluator(fashion, Recipe(steps=0, validation=200), Limits(), CPU)
+    answer = few.evaluate(initial(), seed=0).evaluation
+    assert answer.flops == 4 * answer.flops_forward
+    assert answer.fitness * 200 == pytest.approx(round(answer.fitness * 200))
+    classes = np.bincount(fashion.validation_labels[:200], minlength=10)
+    assert classes.min() == classes.max() == 20  # as fair as the whole
 
 
 def test_a_diverged_training_is_a_result(fashion):

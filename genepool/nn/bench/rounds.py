@@ -1,0 +1,107 @@
+"""What is measured in each round of the engine's benchmark. Everything runs in processes of its own, started before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from genepool.dna import cost
+from genepool.nn.bench.plain import CONTESTANTS
+from genepool.nn.bench.tuned import tuned_step
+from genepool.nn.data import Dataset, prepare
+from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn.model import Model
+from genepool.nn.runtime import prepare_process
+from genepool.nn.sources import open_source
+from genepool.nn.training import Recipe, Training
+
+IMAGES_A_STEP = 10
+"""Validation in proportion: so many images for each training step, at most all."""
+
+_data: Dataset | None = None
+
+
+def enter(folder: Path) -> None:
+    """Makes a process ready: one thread, the images mapped, torch warm."""
+    global _data
+    prepare_process()
+    _data = prepare(open_source("cifar-10", data_dir=folder.parent))
+    train_individuals("one convolution", 5, 1)
+
+
+def _images() -> Dataset:
+    assert _data is not None, "the process was not made ready"
+    return _data
+
+
+def train_individuals(name: str, steps: int, count: int) -> tuple[float, float]:
+    """Trains so many whole individuals as a worker does, each from the weights of the one before.
+
+    Returns the seconds that one took, and the share of them that was not spent in steps 2 to n.
+    """
+    recipe = Recipe(steps=steps, validation=IMAGES_A_STEP * steps)
+    evaluator = TorchEvaluator(_images(), recipe, Limits(), torch.device("cpu"))
+    weights, stepping, started = None, 0.0, time.perf_counter()
+    for seed in range(count):
+        trained = evaluator.evaluate(CONTESTANTS[name].dna, seed=seed, inherited=weights)
+        weights, stepping = trained.weights, stepping + trained.evaluation.stepping
+    seconds = time.perf_counter() - started
+    return seconds / count, 1 - stepping / seconds
+
+
+def ordinary_individual(folder: Path, name: str, steps: int) -> float:
+    """Seconds for one network the ordinary way, its process included."""
+    command = [sys.executable, "-m", "genepool.nn.bench.ordinary", str(folder), name, str(steps)]
+    started = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+def steps_a_second(name: str, seconds: float) -> tuple[float, float]:
+    """Ours and the hand-tuned loop's, in turns of a quarter of a second, so that both meet the same disturbances."""
+    image, device = _images().image, torch.device("cpu")
+    model = Model(CONTESTANTS[name].dna, image, 10, torch.Generator().manual_seed(0))
+    ours = Training(model, _images(), Recipe(steps=10**9), seed=0, device=device).step
+    theirs = tuned_step(CONTESTANTS[name].plain(), _images())
+    contest: tuple[Callable[[], object], ...] = (ours, theirs)
+    counts, times = [0, 0], [0.0, 0.0]
+    for step in contest:
+        step()
+    while sum(times) < seconds:
+        for i, step in enumerate(contest):
+            done, spent = _turn(step)
+            counts[i] += done
+            times[i] += spent
+    return counts[0] / times[0], counts[1] / times[1]
+
+
+def _turn(step: Callable[[], object]) -> tuple[int, float]:
+    done, started = 0, time.perf_counter()
+    while True:
+        step()
+        done += 1
+        if (spent := time.perf_counter() - started) > 0.25:
+            return done, spent
+
+
+def gflops(name: str, seconds: float) -> float:
+    """Of our training steps, in billions a second; or of a matrix multiplication, where the name is `sgemm`."""
+    if name == "sgemm":
+        a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+        work, flops = (lambda: a @ b), 2 * 2048**3
+    else:
+        model = Model(CONTESTANTS[name].dna, _images().image, 10, torch.Generator().manual_seed(0))
+        work = Training(model, _images(), Recipe(steps=10**9), seed=0, device=torch.device("cpu")).step
+        price = cost(CONTESTANTS[name].dna, _images().image, 10)
+        flops = price.training.convolution + price.training.matrix
+    work()
+    done, started = 0, time.perf_counter()
+    while (spent := time.perf_counter() - started) < seconds:
+        work()
+        done += 1
+    return done * flops / spent / 1e9
