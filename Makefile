@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_VENV := .venv-bench
+BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
 .PHONY: help setup demo test storm check bench bench-engine fuzz format clean
@@ -36,8 +38,15 @@ storm: $(STAMP)  ## kills and freezes thousands of workers, real ones and simula
 	$(BIN)/python -m tests.races.storm
 	$(BIN)/python -m tests.population.seeds $${SEEDS:-20000}
 
-bench: $(STAMP)  ## how fast networks train here, beside what the machine could do
+bench: $(STAMP) $(BENCH_STAMP)  ## how fast networks train and populations evolve here, beside what the machine could do
 	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m benchmarks.store $(if $(QUICK),--quick)
+
+# What the benchmark compares with stays out of our own environment: it is no dependency.
+$(BENCH_STAMP): benchmarks/constraints.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/pip install -q -c benchmarks/constraints.txt optuna && touch $@ || \
+	  echo "Optuna cannot be installed now, so the benchmark leaves its column out."
 
 check: $(STAMP)  ## lint, format and types
 	$(BIN)/ruff check .
@@ -52,4 +61,4 @@ format: $(STAMP)  ## puts the code into the agreed form
 	$(BIN)/ruff format .
 
 clean:  ## removes what the other commands made
-	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its cost. No torch in here."""
 
-from genepool.dna.codec import decode, encode, read, write
+from genepool.dna.codec import decode, encode, encode_in_a_line, read, write
 from genepool.dna.cost import Cost, cost, individual_flops
 from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex
 from genepool.dna.graph import DNA
@@ -23,6 +23,7 @@ __all__ = [
     "cost",
     "individual_flops",
     "encode",
+    "encode_in_a_line",
     "decode",
     "read",
     "write",

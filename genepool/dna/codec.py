@@ -28,8 +28,13 @@ class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def encode(dna: DNA) -> str:
     """The DNA as JSON text."""
+    return msgspec.json.format(encode_in_a_line(dna), indent=2).decode()
+
+
+def encode_in_a_line(dna: DNA) -> bytes:
+    """The same for programs: the shortest form."""
     document = _Document(version=VERSION, learning_rate=dna.learning_rate, vertices=dna.vertices, edges=dna.edges)
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return msgspec.json.encode(document)
 
 
 def decode(text: str | bytes) -> DNA:

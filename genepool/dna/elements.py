@@ -1,5 +1,7 @@
 """What a DNA is made of: vertices, which are activations, and edges, which connect them. All are frozen values.
 
+They hold only numbers and texts and so never form cycles: with `gc=False` no time is spent on looking for those.
+
 Follows the `Vertex` and `Edge` classes of the paper's supplement S1.
 """
 
@@ -13,7 +15,7 @@ BACKBONE_PRECEDENCE = 1
 SKIP_PRECEDENCE = 0
 
 
-class Vertex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Vertex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """A rank-3 activation; its size and depth follow from the edges that come in."""
 
     id: str
@@ -28,7 +30,7 @@ class Vertex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whether mutations may change or remove the vertex itself."""
 
 
-class Edge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+class Edge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", gc=False):
     """A connection; where several meet, the one of highest precedence decides the vertex's depth and scale."""
 
     id: str
@@ -43,11 +45,11 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.from_vertex, self.to_vertex
 
 
-class Identity(Edge, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="identity"):
+class Identity(Edge, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="identity", gc=False):
     """Passes its input on."""
 
 
-class Conv(Edge, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="conv"):
+class Conv(Edge, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="conv", gc=False):
     """A convolution without bias, padded to keep the size.
 
     The numbers are floats and are rounded only when shapes are computed, so that small mutations add up.

@@ -66,7 +66,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def arcs(self) -> list[tuple[str, str]]:
         """The pairs of vertices that are joined."""
-        return [edge.arc for edge in self.edges]
+        return [(edge.from_vertex, edge.to_vertex) for edge in self.edges]
 
     @property
     def input(self) -> str:

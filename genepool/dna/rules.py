@@ -6,10 +6,9 @@ search space is meant to be unbounded.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from genepool.dna.elements import Conv, Edge, Identity, Vertex
 from genepool.errors import InvalidDNAError
@@ -17,6 +16,7 @@ from genepool.errors import InvalidDNAError
 if TYPE_CHECKING:
     from genepool.dna.graph import DNA
 
+T = TypeVar("T")
 MAX_VERTICES = 10_000
 MAX_EDGES = 50_000
 LEARNING_RATE_BOUNDS = (1e-12, 1e6)
@@ -24,6 +24,17 @@ DEPTH_FACTOR_BOUNDS = (1e-6, 1e6)
 FILTER_HALF_BOUNDS = (0.0, 500.0)
 STRIDE_SCALE_BOUNDS = (0.0, 16.0)
 PRECEDENCE_BOUNDS = (-1_000_000, 1_000_000)
+_EDGE_BOUNDS: tuple[tuple[str, tuple[float, float]], ...] = (
+    ("depth_precedence", PRECEDENCE_BOUNDS),
+    ("scale_precedence", PRECEDENCE_BOUNDS),
+)
+_CONV_BOUNDS = (
+    *_EDGE_BOUNDS,
+    ("depth_factor", DEPTH_FACTOR_BOUNDS),
+    ("filter_half_width", FILTER_HALF_BOUNDS),
+    ("filter_half_height", FILTER_HALF_BOUNDS),
+    ("stride_scale", STRIDE_SCALE_BOUNDS),
+)
 
 # IDs become parts of tensor names ('.' separates there), of file names and of log lines.
 ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -31,7 +42,9 @@ ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 def check(dna: DNA) -> None:
     """Raises InvalidDNAError, naming the place and the rule, if the DNA breaks one."""
-    _check_number("the learning rate", dna.learning_rate, LEARNING_RATE_BOUNDS)
+    low, high = LEARNING_RATE_BOUNDS
+    if not low <= dna.learning_rate <= high:
+        raise _out_of_bounds("the learning rate", dna.learning_rate, LEARNING_RATE_BOUNDS)
     _check_counts(dna)
     for vertex in dna.vertices:
         _check_vertex(vertex)
@@ -55,19 +68,16 @@ def _check_counts(dna: DNA) -> None:
 
 def _check_vertex(vertex: Vertex) -> None:
     _check_id("vertex", vertex.id)
-    _check_number(f"vertex '{vertex.id}': leakiness", vertex.leakiness, (0.0, 1.0))
+    if not 0.0 <= vertex.leakiness <= 1.0:
+        raise _out_of_bounds(f"vertex '{vertex.id}': leakiness", vertex.leakiness, (0.0, 1.0))
 
 
 def _check_edge(edge: Conv | Identity) -> None:
     _check_id("edge", edge.id)
-    place = f"edge '{edge.id}'"
-    _check_number(f"{place}: depth_precedence", edge.depth_precedence, PRECEDENCE_BOUNDS)
-    _check_number(f"{place}: scale_precedence", edge.scale_precedence, PRECEDENCE_BOUNDS)
-    if isinstance(edge, Conv):
-        _check_number(f"{place}: depth_factor", edge.depth_factor, DEPTH_FACTOR_BOUNDS)
-        _check_number(f"{place}: filter_half_width", edge.filter_half_width, FILTER_HALF_BOUNDS)
-        _check_number(f"{place}: filter_half_height", edge.filter_half_height, FILTER_HALF_BOUNDS)
-        _check_number(f"{place}: stride_scale", edge.stride_scale, STRIDE_SCALE_BOUNDS)
+    for name, (low, high) in _CONV_BOUNDS if isinstance(edge, Conv) else _EDGE_BOUNDS:
+        value = getattr(edge, name)
+        if not low <= value <= high:  # NaN is not between any two numbers
+            raise _out_of_bounds(f"edge '{edge.id}': {name}", value, (low, high))
 
 
 def _check_id(noun: str, name: str) -> None:
@@ -77,27 +87,37 @@ def _check_id(noun: str, name: str) -> None:
         )
 
 
-def _check_number(place: str, value: float, bounds: tuple[float, float]) -> None:
+def _out_of_bounds(place: str, value: float, bounds: tuple[float, float]) -> InvalidDNAError:
     low, high = bounds
-    if not (math.isfinite(value) and low <= value <= high):
-        raise InvalidDNAError(f"{place} is {value:.6g}, but must lie between {low:g} and {high:g}.")
+    return InvalidDNAError(f"{place} is {value:.6g}, but must lie between {low:g} and {high:g}.")
 
 
 def _check_ids(dna: DNA) -> None:
-    (name, count), *_ = Counter(thing.id for thing in (*dna.vertices, *dna.edges)).most_common(1)
-    if count > 1:
+    repeated = _most_repeated([thing.id for thing in (*dna.vertices, *dna.edges)])
+    if repeated is not None:
+        name, count = repeated
         raise InvalidDNAError(f"the ID '{name}' is used {count} times; each vertex and edge needs its own.")
 
 
 def _check_ends(dna: DNA) -> None:
     known = {vertex.id for vertex in dna.vertices}
-    for edge in dna.edges:
-        for end in edge.arc:
-            if end not in known:
-                raise InvalidDNAError(f"edge '{edge.id}' is dangling: there is no vertex {end[:80]!r}.")
-    (arc, count), *_ = Counter(edge.arc for edge in dna.edges).most_common(1) or [(("", ""), 0)]
-    if count > 1:
-        raise InvalidDNAError(f"two edges lead from '{arc[0]}' to '{arc[1]}'; one is allowed.")
+    arcs = dna.arcs
+    for edge, arc in zip(dna.edges, arcs, strict=True):
+        if not known.issuperset(arc):
+            [end, *_] = [end for end in arc if end not in known]
+            raise InvalidDNAError(f"edge '{edge.id}' is dangling: there is no vertex {end[:80]!r}.")
+    repeated = _most_repeated(arcs)
+    if repeated is not None:
+        (source, target), _ = repeated
+        raise InvalidDNAError(f"two edges lead from '{source}' to '{target}'; one is allowed.")
+
+
+def _most_repeated(items: list[T]) -> tuple[T, int] | None:
+    """The item that is there most often and its count, or None if all are different."""
+    if len(set(items)) == len(items):
+        return None
+    [(item, count)] = Counter(items).most_common(1)
+    return item, count
 
 
 def _check_graph(dna: DNA) -> None:
@@ -121,10 +141,15 @@ def _check_primaries(dna: DNA) -> None:
     for edge in dna.edges:
         into.setdefault(edge.to_vertex, []).append(edge)
     for vertex, edges in into.items():
-        for kind in ("depth", "scale"):
-            ranks = sorted((getattr(edge, f"{kind}_precedence") for edge in edges), reverse=True)
-            if len(ranks) > 1 and ranks[0] == ranks[1]:
-                raise InvalidDNAError(
-                    f"vertex '{vertex}' has two incoming edges of the highest {kind} precedence {ranks[0]}; "
-                    "one edge must decide."
-                )
+        if len(edges) > 1:  # most vertices have one
+            _check_primary(vertex, "depth", [edge.depth_precedence for edge in edges])
+            _check_primary(vertex, "scale", [edge.scale_precedence for edge in edges])
+
+
+def _check_primary(vertex: str, kind: str, ranks: list[int]) -> None:
+    highest = max(ranks)
+    if ranks.count(highest) > 1:
+        raise InvalidDNAError(
+            f"vertex '{vertex}' has two incoming edges of the highest {kind} precedence {highest}; "
+            "one edge must decide."
+        )

@@ -39,8 +39,11 @@ def topological_order(vertices: Iterable[str], arcs: Iterable[Arc]) -> list[str]
 
     Vertices on a cycle, or behind one, are left out: the result is shorter than `vertices` exactly if there is a cycle.
     """
-    successors, predecessors = neighbours(arcs)
-    missing = {vertex: len(predecessors.get(vertex, ())) for vertex in vertices}
+    missing = dict.fromkeys(vertices, 0)
+    successors: defaultdict[str, list[str]] = defaultdict(list)
+    for source, target in arcs:
+        successors[source].append(target)
+        missing[target] += 1
     ready = [vertex for vertex, count in missing.items() if count == 0]
     heapify(ready)
     order = []

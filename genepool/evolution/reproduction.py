@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA, decode, encode, initial
+from genepool.dna import DNA, decode, encode_in_a_line, initial
 from genepool.mutations import mutate
 from genepool.population import Birth, Individual
 
@@ -62,7 +62,7 @@ def _birth(
     dna: DNA, parents: tuple[str, ...], mutations: tuple[str, ...], mutation_seed: int, rng: Random, version: int
 ) -> Birth:
     return Birth(
-        dna=msgspec.Raw(encode(dna).encode()),
+        dna=msgspec.Raw(encode_in_a_line(dna)),
         parents=parents,
         mutations=mutations,
         mutation_seed=mutation_seed,

@@ -38,6 +38,7 @@ from genepool.population.base import Population
 from genepool.population.contents import Damaged
 from genepool.population.files import Files
 from genepool.population.individual import STRIKES, Birth, Census, Checkpoint, Fossil, Individual, Result, State
+from genepool.population.log import in_a_line
 from genepool.population.manifest import DEFAULT_LEASE, Manifest
 from genepool.population.presence import Presence
 from genepool.population.survey import Survey
@@ -56,6 +57,8 @@ class DirectoryPopulation(DirectoryView, Population):
         self._survey = Survey(files, self._shards, self._presence)
         self._writer = Writer(files, self._shards, self._contents)
         self._ids = self._draw_ids()
+        # The record that this worker wrote last: nobody may change it, so it need not be read back.
+        self._newborn: Birth | None = None
         # Individuals whose directories hold more than one plain attempt of ours, and so need tidying with a listing.
         self._untidy: set[str] = set()
         # Whose result was written last, successfully or not.
@@ -112,6 +115,11 @@ class DirectoryPopulation(DirectoryView, Population):
     def garbage(self) -> list[Individual]:
         return self._survey.garbage()
 
+    def read_birth(self, individual: Individual) -> Birth:
+        if self._newborn is not None and self._newborn.id == individual.id and individual.state is State.TRAINING:
+            return self._newborn
+        return super().read_birth(individual)
+
     # Changing.
 
     def create(self, birth: Birth, *, parent: Individual | None = None) -> Individual:
@@ -119,7 +127,7 @@ class DirectoryPopulation(DirectoryView, Population):
         source, inherits = self._heritage(parent)
         record = msgspec.structs.replace(
             birth,
-            dna=msgspec.Raw(msgspec.json.format(bytes(birth.dna), indent=-1)),
+            dna=msgspec.Raw(in_a_line(bytes(birth.dna))),
             id=staging.id,
             experiment=self.manifest.uuid,
             created=round(self._files.wall(), 3),
@@ -133,6 +141,7 @@ class DirectoryPopulation(DirectoryView, Population):
             with contextlib.suppress(OSError):
                 self._files.remove_tree(self._shards.path(staging))
             raise self._lost_parent(parent, error) from error
+        self._newborn = record
         return self._move("create", staging, staging.published(), sync=True)
 
     def _heritage(self, parent: Individual | None) -> tuple[str | None, str | None]:
@@ -285,14 +294,14 @@ class DirectoryPopulation(DirectoryView, Population):
     # What happens around every change.
 
     def _move(self, what: str, old: Individual, new: Individual, *, sync: bool = False) -> Individual:
-        self._shards.move(old, new)
+        name = self._shards.move(old, new)
         self._survey.changed(old, new)
         if sync:
             try:
                 self._files.sync_dir(self._shards.shard(new.id))
             except OSError as error:
                 raise self._storage_error(error) from error
-        self._presence.events.note(what, identity=new.id, name=naming.encode(new))
+        self._presence.events.note(what, identity=new.id, name=name)
         return new
 
     def _require_own(self, individual: Individual) -> None:

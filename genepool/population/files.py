@@ -235,7 +235,9 @@ class Files:
         if depth > _DEEPEST:
             raise OSError(errno.ELOOP, "nested deeper than anything that this program makes", path)
         try:
-            self.remove(path)
+            self.unlink(path)
+        except FileNotFoundError:
+            return
         except OSError as error:
             if error.errno not in (errno.EISDIR, errno.EPERM):
                 raise

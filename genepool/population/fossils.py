@@ -13,7 +13,7 @@ import msgspec
 from genepool.population import naming
 from genepool.population.files import Files
 from genepool.population.individual import Fossil, Individual
-from genepool.population.log import Log, LogTail, read_logs
+from genepool.population.log import Log, LogTail, in_a_line, read_logs
 
 
 class Archive:
@@ -25,7 +25,7 @@ class Archive:
     def add(self, fossil: Fossil) -> None:
         """Adds a record; when this returns it is as durable as the level of durability promises."""
         # A stranger may have re-indented a file; a document is one line.
-        self._log.append(msgspec.json.format(msgspec.json.encode(fossil), indent=-1), lasting=True)
+        self._log.append(in_a_line(msgspec.json.encode(fossil)), lasting=True)
 
     def close(self) -> None:
         """Gives the file back."""

@@ -128,7 +128,7 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the parent's weights that were linked in, if any."""
 
 
-class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
+class StoredFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a result promises about one file of its attempt."""
 
     sha256: str
@@ -178,7 +178,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
 
 
-class Census(msgspec.Struct, frozen=True, kw_only=True):
+class Census(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How many there are in each state, and how many entries are not individuals at all."""
 
     training: int = 0

@@ -12,11 +12,18 @@ import re
 import zlib
 from collections.abc import Iterator
 
+import msgspec
+
 from genepool.population import naming
 from genepool.population.files import NOT_A_FILE, Files
 
 _LARGEST_FILE = 64 << 20
 _LARGEST_LOG = 1 << 32
+
+
+def in_a_line(document: bytes) -> bytes:
+    """A JSON document without newlines; texts in it cannot hold any, so most documents are as they should be."""
+    return msgspec.json.format(document, indent=-1) if b"\n" in document else document
 
 
 def frame(document: bytes) -> bytes:

@@ -61,7 +61,7 @@ _CONFIG = re.compile("([0-9]{6})[.]json", re.ASCII)
 
 
 def _letters(number: int, length: int) -> str:
-    return "".join(ALPHABET[number >> 5 * place & 31] for place in range(length - 1, -1, -1))
+    return "".join([ALPHABET[number >> 5 * place & 31] for place in range(length - 1, -1, -1)])
 
 
 def make_id(milliseconds: int, random: bytes) -> str:

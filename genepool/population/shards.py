@@ -20,9 +20,14 @@ from genepool.population.individual import Census, Individual, State
 
 _TRIES = 3
 _DRAWS = 16
-_DEVIATIONS = 4.5
-"""So many standard deviations above the mean no shard is expected; one that is all the same is noticed when drawn."""
-_by_id = itemgetter(slice(naming.PREFIX_LENGTH, naming.PREFIX_LENGTH + naming.ID_LENGTH))
+_DEVIATIONS = 2.5
+"""So many standard deviations above the mean few shards are; one that is all the same is noticed when drawn."""
+_id_in = itemgetter(slice(naming.PREFIX_LENGTH, naming.PREFIX_LENGTH + naming.ID_LENGTH))
+
+
+def _by_birth(names: list[str]) -> list[str]:
+    """Not in the order of the directory's hash table: the same draws then find the same individuals."""
+    return sorted(names, key=_id_in)
 
 
 def commit(files: Files, parent: str, old: str, new: str) -> None:
@@ -95,9 +100,11 @@ class Shards:
         """The path of an individual as long as it stays in this state."""
         return f"{self.shard(individual.id)}/{naming.encode(individual)}"
 
-    def move(self, old: Individual, new: Individual) -> None:
-        """The compare-and-swap: exactly one of all who start from the same snapshot wins."""
-        commit(self._files, self.shard(old.id), naming.encode(old), naming.encode(new))
+    def move(self, old: Individual, new: Individual) -> str:
+        """The compare-and-swap: exactly one of all who start from the same snapshot wins. Returns the new name."""
+        name = naming.encode(new)
+        commit(self._files, self.shard(old.id), naming.encode(old), name)
+        return name
 
     def present(self, individual: Individual) -> bool:
         """Whether a listing made now shows the individual in this state."""
@@ -134,7 +141,7 @@ class Shards:
             if len(names) > slots:
                 self._fullest = slots = len(names)
             elif slot < len(names):
-                individual = self._parse(names[slot], number)
+                individual = self._parse(_by_birth(names)[slot], number)
                 if individual is not None:
                     return individual
         return self.draw_from_all(rng)
@@ -143,7 +150,7 @@ class Shards:
         """The same by listing everything, for a population that is small or whose size is not known."""
         candidates: list[tuple[int, str]] = []
         for number, path in enumerate(self._paths):
-            candidates.extend((number, name) for name in self._living(self._list(path)))
+            candidates.extend((number, name) for name in _by_birth(self._living(self._list(path))))
         while candidates:
             place = rng.randrange(len(candidates))
             number, name = candidates[place]
@@ -173,8 +180,7 @@ class Shards:
             raise StorageError(f"{path} cannot be listed: {error}; check the mount and the rights.") from error
 
     def _living(self, names: list[str]) -> list[str]:
-        # In the order of births, not of the directory's hash table: the same draws then find the same individuals.
-        return sorted([name for name in names if name[:1] in "AT"], key=_by_id)
+        return [name for name in names if name[:3] in ("A1_", "T1_")]
 
     def _parse(self, name: str, number: int) -> Individual | None:
         individual = naming.parse(name)

@@ -1,0 +1,80 @@
+"""Fills an experiment with a population of any size in seconds: valid directories, written in bulk.
+
+The same seed gives the same names, so that a second population can be made in which the system calls that were
+recorded in the first make sense.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from genepool.dna import DNA, encode, initial
+from genepool.experiment import Experiment
+from genepool.mutations import apply
+from genepool.population import Birth, Individual, Result, State, naming
+from genepool.population.writing import promise
+from genepool.settings import Settings
+
+WEIGHTS = Random(0).randbytes(10_000)
+VERTICES = 10
+SIZE_KEEPING = (
+    "alter-learning-rate",
+    "identity",
+    "reset-weights",
+    "alter-stride",
+    "alter-number-of-channels",
+    "filter-size",
+)
+"""The paper's mutations that leave the number of vertices and edges as it is."""
+SHARED_BY = 100
+"""Individuals whose weights are one file, which saves gigabytes."""
+
+
+def ancestor() -> DNA:
+    """A network of ten vertices with two skips."""
+    dna, rng = initial(), Random(0)
+    while len(dna.vertices) < VERTICES:
+        dna = apply("insert-convolution", dna, rng)
+    return apply("add-skip", apply("add-skip", dna, rng), rng)
+
+
+def settings_for(size: int) -> Settings:
+    """Settings under which evolution goes on for ever and networks neither grow nor shrink."""
+    return Settings(
+        data="fashion-mini", population_size=size, setpoint="damped", mutation_odds=dict.fromkeys(SIZE_KEEPING, 1.0)
+    )
+
+
+def seed_population(root: Path, size: int) -> Experiment:
+    """An experiment with so many living individuals."""
+    experiment = Experiment.create(root, settings_for(size))
+    rng, who, dna = Random(size), naming.make_who(Random(size).randbytes), msgspec.Raw(encode(ancestor()).encode())
+    files = promise({naming.WEIGHTS: WEIGHTS})
+    weights = root
+    for number in range(size):
+        identity = naming.make_id(number + 1, rng.randbytes(10))
+        fitness = rng.randrange(10_000) / 10_000
+        alive = Individual(id=identity, state=State.ALIVE, epoch=1, attempt=f"1-{who}", fitness=fitness)
+        shard = naming.shard_name(naming.shard_of(identity, experiment.manifest.shards))
+        attempt = root / "pop" / shard / naming.encode(alive) / f"r1-{who}"
+        attempt.mkdir(parents=True)
+        birth = Birth(
+            dna=dna,
+            mutation_seed=0,
+            training_seed=number,
+            id=identity,
+            experiment=experiment.manifest.uuid,
+            created=1.0,
+        )
+        result = Result(id=identity, attempt=f"1-{who}", fitness=fitness, metrics={}, files=files, finished=2.0)
+        (attempt.parent / naming.BIRTH).write_bytes(msgspec.json.encode(birth))
+        (attempt / naming.RESULT).write_bytes(msgspec.json.encode(result))
+        if number % SHARED_BY == 0:
+            weights = attempt / naming.WEIGHTS
+            weights.write_bytes(WEIGHTS)
+        else:
+            (attempt / naming.WEIGHTS).hardlink_to(weights)
+    return experiment

@@ -1,0 +1,88 @@
+"""A worker as in production whose trainings cost nothing: `genepool.evolution.Worker` with an instant evaluator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from benchmarks.crew import Work, timed
+from benchmarks.seeding import WEIGHTS
+from genepool.dna import DNA
+from genepool.evaluation import Evaluation, Observer, Trained, ignore
+from genepool.evolution import Worker
+from genepool.experiment import Experiment
+from genepool.population import DirectoryPopulation, Files
+from genepool.population.files import Durability
+
+WARM_UP = 5
+"""Steps before the clock starts: logs are open, the population has been swept once."""
+
+
+class Instant:
+    """Answers at once, with weights of 10 kB; counts the individuals, and so the steps that were not abandoned."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def evaluate(
+        self,
+        dna: DNA,
+        *,
+        seed: int,
+        inherited: bytes | None = None,
+        checkpoint: bytes | None = None,
+        observe: Observer = ignore,
+    ) -> Trained:
+        self.count += 1
+        names = tuple(edge.id for edge in dna.convs)
+        evaluation = Evaluation(fitness=seed % 10_000 / 10_000, parameters=2500, steps=100, inherited=names)
+        return Trained(evaluation, WEIGHTS)
+
+
+class Stepper:
+    """One worker that can be told how long to go on."""
+
+    def __init__(self, root: Path, files: Files) -> None:
+        self._evaluator = Instant()
+        self._enough: Callable[[], bool] = lambda: False
+        experiment = Experiment.open(root)
+        self._worker = Worker(
+            DirectoryPopulation.open(root, files=files),
+            Random(),
+            rules=experiment.rules,
+            evaluator=lambda version: self._evaluator,
+            reason_to_stop=lambda: "enough" if self._enough() else None,
+        )
+
+    def until(self, enough: Callable[[], bool]) -> int:
+        """Steps until it is enough; tells how many individuals were made."""
+        before = self._evaluator.count
+        self._enough = enough
+        self._worker.run()
+        return self._evaluator.count - before
+
+    def steps(self, number: int) -> int:
+        """So many steps."""
+        end = self._evaluator.count + number
+        return self.until(lambda: self._evaluator.count >= end)
+
+    def seconds(self, seconds: float) -> int:
+        """As many steps as fit."""
+        end = time.perf_counter() + seconds
+        return self.until(lambda: time.perf_counter() >= end)
+
+
+@dataclass(frozen=True)
+class Evolve:
+    """The job of one process: evolution steps on a population that it shares with the others."""
+
+    root: Path
+    durability: Durability
+
+    def prepare(self) -> Work:
+        stepper = Stepper(self.root, Files(durability=self.durability))
+        stepper.steps(WARM_UP)
+        return lambda seconds: [timed(lambda: stepper.seconds(seconds))]
