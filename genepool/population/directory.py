@@ -57,8 +57,6 @@ class DirectoryPopulation(DirectoryView, Population):
         self._survey = Survey(files, self._shards, self._presence)
         self._writer = Writer(files, self._shards, self._contents)
         self._ids = self._draw_ids()
-        # The record that this worker wrote last: nobody may change it, so it need not be read back.
-        self._newborn: Birth | None = None
         # Individuals whose directories hold more than one plain attempt of ours, and so need tidying with a listing.
         self._untidy: set[str] = set()
         # Whose result was written last, successfully or not.
@@ -115,11 +113,6 @@ class DirectoryPopulation(DirectoryView, Population):
     def garbage(self) -> list[Individual]:
         return self._survey.garbage()
 
-    def read_birth(self, individual: Individual) -> Birth:
-        if self._newborn is not None and self._newborn.id == individual.id and individual.state is State.TRAINING:
-            return self._newborn
-        return super().read_birth(individual)
-
     # Changing.
 
     def create(self, birth: Birth, *, parent: Individual | None = None) -> Individual:
@@ -141,7 +134,6 @@ class DirectoryPopulation(DirectoryView, Population):
             with contextlib.suppress(OSError):
                 self._files.remove_tree(self._shards.path(staging))
             raise self._lost_parent(parent, error) from error
-        self._newborn = record
         return self._move("create", staging, staging.published(), sync=True)
 
     def _heritage(self, parent: Individual | None) -> tuple[str | None, str | None]:
