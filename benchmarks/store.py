@@ -10,18 +10,22 @@ fiftieth of the time.
 Beside it: the machine's limit (`raw.py`) with one process and with two, each with a population of its own and with
 steps and bare calls in turns of a fraction of a second; and Optuna's journal (`journal.py`) doing ask and tell, in
 turns of seconds. All is repeated in rounds; the figures are medians, and processor time is told too, since it depends
-less on what else the machine does. Prints tables and whether each bar is met, and writes benchmarks/results/store.json.
+less on what else the machine does. The comparison with the journal is made twice, on the disk and in memory (/dev/shm),
+since file systems differ in what new files cost them. Prints tables and whether each bar is met, and writes
+benchmarks/results/store.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +39,8 @@ from benchmarks.steps import Evolve
 from genepool.population.files import Durability
 
 LEVELS: tuple[Durability, ...] = ("fast", "safe")
+DISK, MEMORY = "disk", "memory"
+SHARED_MEMORY = Path("/dev/shm")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -72,8 +78,9 @@ Task = Callable[[], dict[Key, Measured]]
 class Bench:
     """Populations on a disk, and the measurements on them."""
 
-    def __init__(self, plan: Plan, directory: Path, journal: Journal | None) -> None:
-        self.plan, self._directory, self._journal = plan, directory, journal
+    def __init__(self, plan: Plan, places: dict[str, Path], python: str | None) -> None:
+        self.plan, self._places = plan, places
+        self._journals = {name: Journal(python, place) for name, place in places.items()} if python else {}
         self._seeded: set[Path] = set()
 
     def run(self) -> dict[Key, list[Measured]]:
@@ -103,16 +110,16 @@ class Bench:
         yield from self._contest()
 
     def _contest(self) -> Iterator[Task]:
-        if self._journal is not None:
-            yield self._evolve(self.plan.base, self.plan.contestants, "fast")
+        for place, journal in self._journals.items():
+            yield self._evolve(self.plan.base, self.plan.contestants, "fast", place)
             for trials in self.plan.trials:
-                yield self._ask_tell(self._journal, trials)
+                yield self._ask_tell(journal, place, trials)
 
-    def _evolve(self, population: int, workers: int, level: Durability) -> Task:
+    def _evolve(self, population: int, workers: int, level: Durability, place: str = DISK) -> Task:
         def task() -> dict[Key, Measured]:
-            root = self._population(f"shared-{population}", population)
+            root = self._population(f"shared-{population}", population, place)
             [steps] = measure([Evolve(root, level)] * workers, self.plan.seconds)
-            return {("evolve", level, str(population), str(workers)): steps}
+            return {("evolve", level, str(population), str(workers), place): steps}
 
         return task
 
@@ -128,13 +135,13 @@ class Bench:
 
         return task
 
-    def _ask_tell(self, journal: Journal, trials: int) -> Task:
+    def _ask_tell(self, journal: Journal, place: str, trials: int) -> Task:
         processes = self.plan.contestants
-        key = ("journal", str(trials), str(processes))
+        key = ("journal", str(trials), str(processes), place)
         return lambda: {key: journal.measure(trials, processes, self.plan.seconds)}
 
-    def _population(self, name: str, size: int) -> Path:
-        root = self._directory / name
+    def _population(self, name: str, size: int, place: str = DISK) -> Path:
+        root = self._places[place] / name
         if root not in self._seeded:
             _tell(f"seeding {size:,} individuals")
             seed_population(root, size)
@@ -155,13 +162,20 @@ def medians(found: dict[Key, list[Measured]]) -> dict[str, Any]:
 
 
 def run(plan: Plan, parent: Path | None) -> dict[str, Any]:
-    """The whole benchmark in a directory that is removed afterwards."""
+    """The whole benchmark, in directories that are removed afterwards."""
     python = python_with_optuna() if plan.trials else None
-    with tempfile.TemporaryDirectory(prefix="genepool-bench-", dir=parent, ignore_cleanup_errors=True) as directory:
-        journal = Journal(python, Path(directory)) if python else None
-        found = Bench(plan, Path(directory), journal).run()
+    with ExitStack() as stack:
+        places = {DISK: _temporary(stack, parent)}
+        if os.access(SHARED_MEMORY, os.W_OK):
+            places[MEMORY] = _temporary(stack, SHARED_MEMORY)
+        found = Bench(plan, places, python).run()
         _tell("removing the populations")
     return {"plan": asdict(plan), "figures": medians(found)}
+
+
+def _temporary(stack: ExitStack, parent: Path | None) -> Path:
+    made = tempfile.TemporaryDirectory(prefix="genepool-bench-", dir=parent, ignore_cleanup_errors=True)
+    return Path(stack.enter_context(made))
 
 
 def _tell(text: str) -> None:

@@ -113,10 +113,10 @@ PRESETS: dict[str, Settings] = {
     "laptop": Settings(
         data="fashion-mini",
         lease=60.0,
-        population_size=10,
+        population_size=12,
         workers=0,
         setpoint="damped",
-        steps=120,
+        steps=60,
         time=120.0,
     ),
 }

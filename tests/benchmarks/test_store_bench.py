@@ -12,9 +12,9 @@ def test_a_tiny_benchmark_tells_what_it_promises(tmp_path):
     results = store.run(TINY, tmp_path)
     text, bars = report(results)
 
-    expected = {f"evolve {level} 150 {workers}" for level in ("fast", "safe") for workers in (1, 2)}
+    expected = {f"evolve {level} 150 {workers} disk" for level in ("fast", "safe") for workers in (1, 2)}
     expected |= {f"{kind} {level} 150 1" for kind in ("raw", "beside-raw") for level in ("fast", "safe")}
-    expected |= {"evolve fast 20 1", "evolve safe 20 1", "evolve fast 20 2"}
+    expected |= {"evolve fast 20 1 disk", "evolve safe 20 1 disk", "evolve fast 20 2 disk"}
     assert set(results["figures"]) == expected
     for figures in results["figures"].values():
         assert set(figures) == {"per_second", "cpu_ms", "rounds"}
