@@ -113,10 +113,10 @@ PRESETS: dict[str, Settings] = {
     "laptop": Settings(
         data="fashion-mini",
         lease=60.0,
-        population_size=12,
+        population_size=10,
         workers=0,
         setpoint="damped",
-        steps=60,
+        steps=200,
         time=120.0,
     ),
 }
