@@ -37,6 +37,7 @@ class Experiment:
         self.manifest = manifest
         self._files = Files()
         self._settings: dict[int, Settings] = {}
+        self._rules: Rules | None = None
 
     @classmethod
     def create(cls, path: Path, settings: Settings) -> Experiment:
@@ -135,6 +136,11 @@ class Experiment:
     def rules(self) -> Rules:
         """What a worker goes by now."""
         version = self.version()
+        if self._rules is None or self._rules.version != version:
+            self._rules = self._rules_of(version)
+        return self._rules
+
+    def _rules_of(self, version: int) -> Rules:
         settings = self.settings(version)
         return Rules(
             version=version,

@@ -26,6 +26,10 @@ class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     edges: tuple[Conv | Identity, ...]
 
 
+_documents = msgspec.json.Decoder(_Document)
+_versions = msgspec.json.Decoder(_Version)
+
+
 def encode(dna: DNA) -> str:
     """The DNA as JSON text."""
     return msgspec.json.format(encode_in_a_line(dna), indent=2).decode()
@@ -42,15 +46,26 @@ def decode(text: str | bytes) -> DNA:
     if len(text) > MAX_BYTES:
         raise InvalidDNAError(f"{len(text)} bytes are too many for a DNA (at most {MAX_BYTES}).")
     try:
-        version = msgspec.json.decode(text, type=_Version).version
-        if version != VERSION:
-            raise InvalidDNAError(f"it is of version {version}, and this release of Genepool reads version {VERSION}.")
-        document = msgspec.json.decode(text, type=_Document)
+        document = _read_document(text)
     except RecursionError:
         raise InvalidDNAError("it is nested too deeply to be a DNA.") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidDNAError(f"it is not a DNA in JSON: {shown(str(error))}.") from None
     return DNA(learning_rate=document.learning_rate, vertices=document.vertices, edges=document.edges)
+
+
+def _read_document(text: str | bytes) -> _Document:
+    try:
+        document = _documents.decode(text)
+        version = document.version
+    except msgspec.MsgspecError:
+        # What a newer release writes may have another form altogether: the version is the better message.
+        version = _versions.decode(text).version
+        if version == VERSION:
+            raise
+    if version != VERSION:
+        raise InvalidDNAError(f"it is of version {version}, and this release of Genepool reads version {VERSION}.")
+    return document
 
 
 def read(path: Path) -> DNA:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from genepool.dna.elements import Conv, Edge, Identity, Vertex
+from genepool.dna.elements import Conv, Edge, Identity
 from genepool.errors import InvalidDNAError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ DEPTH_FACTOR_BOUNDS = (1e-6, 1e6)
 FILTER_HALF_BOUNDS = (0.0, 500.0)
 STRIDE_SCALE_BOUNDS = (0.0, 16.0)
 PRECEDENCE_BOUNDS = (-1_000_000, 1_000_000)
+
 _EDGE_BOUNDS: tuple[tuple[str, tuple[float, float]], ...] = (
     ("depth_precedence", PRECEDENCE_BOUNDS),
     ("scale_precedence", PRECEDENCE_BOUNDS),
@@ -38,6 +40,7 @@ _CONV_BOUNDS = (
 
 # IDs become parts of tensor names ('.' separates there), of file names and of log lines.
 ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+_is_id = ID_PATTERN.fullmatch
 
 
 def check(dna: DNA) -> None:
@@ -46,11 +49,12 @@ def check(dna: DNA) -> None:
     if not low <= dna.learning_rate <= high:
         raise _out_of_bounds("the learning rate", dna.learning_rate, LEARNING_RATE_BOUNDS)
     _check_counts(dna)
+    _check_ids(dna)
     for vertex in dna.vertices:
-        _check_vertex(vertex)
+        if not 0.0 <= vertex.leakiness <= 1.0:
+            raise _out_of_bounds(f"vertex '{vertex.id}': leakiness", vertex.leakiness, (0.0, 1.0))
     for edge in dna.edges:
         _check_edge(edge)
-    _check_ids(dna)
     _check_ends(dna)
     _check_graph(dna)
     _check_primaries(dna)
@@ -66,25 +70,22 @@ def _check_counts(dna: DNA) -> None:
         )
 
 
-def _check_vertex(vertex: Vertex) -> None:
-    _check_id("vertex", vertex.id)
-    if not 0.0 <= vertex.leakiness <= 1.0:
-        raise _out_of_bounds(f"vertex '{vertex.id}': leakiness", vertex.leakiness, (0.0, 1.0))
-
-
 def _check_edge(edge: Conv | Identity) -> None:
-    _check_id("edge", edge.id)
+    # Every DNA is checked at every birth, so what is usual is recognised by one expression.
+    if (
+        isinstance(edge, Conv)
+        and -9 < edge.depth_precedence < 9
+        and -9 < edge.scale_precedence < 9
+        and 0.001 < edge.depth_factor < 1000.0
+        and 0.0 <= edge.filter_half_width < 100.0
+        and 0.0 <= edge.filter_half_height < 100.0
+        and 0.0 <= edge.stride_scale < 9.0
+    ):
+        return
     for name, (low, high) in _CONV_BOUNDS if isinstance(edge, Conv) else _EDGE_BOUNDS:
         value = getattr(edge, name)
         if not low <= value <= high:  # NaN is not between any two numbers
             raise _out_of_bounds(f"edge '{edge.id}': {name}", value, (low, high))
-
-
-def _check_id(noun: str, name: str) -> None:
-    if not ID_PATTERN.fullmatch(name):
-        raise InvalidDNAError(
-            f"the {noun} ID {name[:80]!r} is not allowed: 1 to 64 letters, digits, '-' and '_' make an ID."
-        )
 
 
 def _out_of_bounds(place: str, value: float, bounds: tuple[float, float]) -> InvalidDNAError:
@@ -93,6 +94,12 @@ def _out_of_bounds(place: str, value: float, bounds: tuple[float, float]) -> Inv
 
 
 def _check_ids(dna: DNA) -> None:
+    for noun, things in (("vertex", dna.vertices), ("edge", dna.edges)):
+        for thing in things:
+            if not _is_id(thing.id):
+                raise InvalidDNAError(
+                    f"the {noun} ID {thing.id[:80]!r} is not allowed: 1 to 64 letters, digits, '-' and '_' make an ID."
+                )
     repeated = _most_repeated([thing.id for thing in (*dna.vertices, *dna.edges)])
     if repeated is not None:
         name, count = repeated
@@ -102,10 +109,9 @@ def _check_ids(dna: DNA) -> None:
 def _check_ends(dna: DNA) -> None:
     known = {vertex.id for vertex in dna.vertices}
     arcs = dna.arcs
-    for edge, arc in zip(dna.edges, arcs, strict=True):
-        if not known.issuperset(arc):
-            [end, *_] = [end for end in arc if end not in known]
-            raise InvalidDNAError(f"edge '{edge.id}' is dangling: there is no vertex {end[:80]!r}.")
+    if not known.issuperset(chain.from_iterable(arcs)):
+        edge, end = next((edge, end) for edge in dna.edges for end in edge.arc if end not in known)
+        raise InvalidDNAError(f"edge '{edge.id}' is dangling: there is no vertex {end[:80]!r}.")
     repeated = _most_repeated(arcs)
     if repeated is not None:
         (source, target), _ = repeated
@@ -137,6 +143,9 @@ def _check_graph(dna: DNA) -> None:
 
 def _check_primaries(dna: DNA) -> None:
     """Where edges meet, one of them must decide the depth and one the scale."""
+    targets = [edge.to_vertex for edge in dna.edges]
+    if len(targets) == len(set(targets)):
+        return  # they meet nowhere
     into: dict[str, list[Edge]] = {}
     for edge in dna.edges:
         into.setdefault(edge.to_vertex, []).append(edge)

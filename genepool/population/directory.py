@@ -258,15 +258,14 @@ class DirectoryPopulation(DirectoryView, Population):
     def collect(self, individual: Individual) -> None:
         self._survey.settled(individual)
         gone = individual.collected(self.who)
-        if individual.state in (State.DEAD, State.FAILED):
-            self._archive(individual)
+        fossil = self._archive(individual) if individual.state in (State.DEAD, State.FAILED) else None
         if gone != individual:
             self._move("collect", individual, gone, sync=True)
         # An open file on a network keeps its directory from going; the next sweep finds what stays.
         with contextlib.suppress(OSError):
-            self._files.remove_tree(self._shards.path(gone))
+            self._writer.remove(gone, fossil.result if fossil else None)
 
-    def _archive(self, individual: Individual) -> None:
+    def _archive(self, individual: Individual) -> Fossil:
         birth = self.read_birth(individual)
         if individual.state is State.DEAD:
             fossil = Fossil(name=naming.encode(individual), birth=birth, result=self.read_result(individual))
@@ -276,6 +275,7 @@ class DirectoryPopulation(DirectoryView, Population):
             self._presence.archive.add(fossil)
         except OSError as error:
             raise self._storage_error(error) from error
+        return fossil
 
     def beat(self, phase: str, step: int) -> None:
         self._presence.beat(phase, step)

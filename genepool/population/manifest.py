@@ -27,7 +27,8 @@ _CONFIG = "config"
 _LARGEST = 1 << 20
 _RESERVE = "reserve"
 _RESERVE_BYTES = 2 << 20
-_LIVING_A_SHARD = 100
+_ONE_SHARD = 100
+_LIVING_A_SHARD = 32
 _MOST_SHARDS = 4096
 
 
@@ -48,8 +49,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shards_for(population_size: int) -> int:
-    """A power of two with at most a hundred living each: with the uncollected dead a listing stays one system call."""
+    """A power of two with at most 32 living each, since the price of a draw is the length of its listing.
+
+    A small population is one shard: then the draws do not depend on the random letters of names, and runs repeat.
+    """
     shards = 1
+    if population_size <= _ONE_SHARD:
+        return shards
     while shards * _LIVING_A_SHARD < population_size and shards < _MOST_SHARDS:
         shards *= 2
     return shards

@@ -123,6 +123,22 @@ class Writer:
                 elif attempt:
                     self._remove_checkpoints(f"{path}/{name}")
 
+    def remove(self, individual: Individual, result: Result | None) -> None:
+        """Removes a whole individual; a result tells what is in it, which mostly saves looking."""
+        path = self._shards.path(individual)
+        if result is not None:
+            attempt = f"{path}/r{result.attempt}"
+            with contextlib.suppress(OSError):
+                for file in (
+                    f"{path}/{naming.BIRTH}",
+                    *(f"{attempt}/{name}" for name in (*result.files, naming.RESULT)),
+                ):
+                    self._files.unlink(file)
+                self._files.rmdir(attempt)
+                self._files.rmdir(path)
+                return
+        self._files.remove_tree(path)
+
     def strip(self, individual: Individual) -> None:
         """Removes everything large from a DEAD or FAILED individual."""
         path = self._shards.path(individual)
