@@ -11,7 +11,7 @@ from random import Random
 from benchmarks.crew import Work, timed
 from benchmarks.seeding import WEIGHTS
 from genepool.dna import DNA
-from genepool.evaluation import Evaluation, Observer, Trained, ignore
+from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Trained, ignore
 from genepool.evolution import Worker
 from genepool.experiment import Experiment
 from genepool.population import DirectoryPopulation, Files
@@ -35,6 +35,7 @@ class Instant:
         inherited: bytes | None = None,
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
+        plan: Plan = EVERYTHING_AS_SET,
     ) -> Trained:
         self.count += 1
         names = tuple(edge.id for edge in dna.convs)

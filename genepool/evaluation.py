@@ -34,6 +34,25 @@ def ignore(progress: Progress) -> None:
     """The observer that does not look."""
 
 
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one individual's training gets, where that is not the same for all. Empty: what the settings say.
+
+    It is part of the birth record, so that a training can be repeated.
+    """
+
+    seconds: float = 0.0
+    """Time for the steps; how many fit is measured with the first few of them. 0: the settings' number of steps."""
+    turns: tuple[tuple[int, int], ...] = ()
+    """Steps done and steps in all, wherever the latter was decided: repeats a training that went by time."""
+    crop: float = 1.0
+    """The side of the crops that it is trained on, as a share of the image's."""
+    heat: float = 1.0
+    """Times the learning rate of the DNA."""
+
+
+EVERYTHING_AS_SET = Plan()
+
+
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an individual in training. The keys of its JSON form are documented and stay."""
 
@@ -60,6 +79,10 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """In all."""
     stepping: float = 0.0
     """Of these, in training steps but the first: the rest is overhead."""
+    step_seconds: float = 0.0
+    """Of one step."""
+    turns: tuple[tuple[int, int], ...] = ()
+    """Steps done and steps in all, wherever the latter was decided by time."""
 
 
 class Trained(NamedTuple):
@@ -81,6 +104,7 @@ class Evaluator(Protocol):
         inherited: bytes | None = None,
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
+        plan: Plan = EVERYTHING_AS_SET,
     ) -> Trained:
         """Trains the DNA from the parent's weights where they fit, or goes on from a checkpoint, and validates it.
 

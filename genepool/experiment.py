@@ -15,10 +15,24 @@ from random import Random
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from genepool.analysis import History, Ledger, Stopwatch, spending
-from genepool.errors import PopulationFormatError, SettingsError, StorageError, shown
+from genepool.dna import DNA, cropped, step_seconds
+from genepool.errors import ModelTooLargeError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
-from genepool.evolution import SELECTIONS, SETPOINTS, Breeding, Budget, Rules, Worker
+from genepool.evolution import (
+    SELECTIONS,
+    SETPOINTS,
+    Breeding,
+    Budget,
+    Phase,
+    Planning,
+    Price,
+    Rules,
+    Spending,
+    Worker,
+)
 from genepool.mutations import MUTATIONS
 from genepool.population import DirectoryPopulation, DirectoryView, Files
 from genepool.population.manifest import Manifest, config_versions, publish_config, read_config, read_manifest
@@ -148,18 +162,51 @@ class Experiment:
             selection=SELECTIONS.get(settings.selection),
             setpoint=SETPOINTS.get(settings.setpoint),
             breeding=breeding_of(settings),
+            planning=Planning(
+                share=settings.share,
+                first=settings.first_share,
+                finish=settings.finish,
+                early_crop=settings.early_crop,
+                cooling=settings.cooling,
+            ),
+            affordable=settings.affordable,
             checkpoint_every=settings.checkpoint_every,
         )
 
+    def price(self, data: Dataset) -> Price:
+        """What networks cost on these images."""
+
+        @lru_cache(maxsize=256)
+        def of_a_step(dna: DNA, crop: float) -> float:
+            try:
+                return step_seconds(dna, cropped(data.image, crop), len(data.classes), self.settings().batch)
+            except ModelTooLargeError:
+                return float("inf")
+
+        return of_a_step
+
     def worker(
-        self, number: int, evaluator: Callable[[int], Evaluator], reason_to_stop: Callable[[], str | None]
+        self,
+        number: int,
+        evaluator: Callable[[int], Evaluator],
+        reason_to_stop: Callable[[], str | None],
+        phase: Callable[[], Phase] = Phase,
+        price: Price = lambda dna, crop: 1.0,
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
         before = len(list((self.path / "workers").iterdir()))
         population = DirectoryPopulation.open(self.path, files=Files(durability=settings.durability))
         rng = Random(f"{settings.seed} {number} {before}")
-        return Worker(population, rng, rules=self.rules, evaluator=evaluator, reason_to_stop=reason_to_stop)
+        return Worker(
+            population,
+            rng,
+            rules=self.rules,
+            evaluator=evaluator,
+            reason_to_stop=reason_to_stop,
+            phase=phase,
+            price=price,
+        )
 
 
 class Watch:
@@ -175,6 +222,7 @@ class Watch:
         self._next_look = 0.0
         self._signalled: str | None = None
         self._over: str | None = None
+        self._last = (time.monotonic(), Budget(), Spending())
 
     def obey_signals(self) -> None:
         """SIGTERM and SIGINT ask the worker to stop; it hands over what it trains."""
@@ -202,7 +250,15 @@ class Watch:
             self._ledger.refresh()
         except StorageError:  # what was spent is not known just now, which is no reason to stop
             return None
-        return budget.over(spending(self._ledger.entries.values(), also=self._stopwatch.interval()))
+        spent = spending(self._ledger.entries.values(), also=self._stopwatch.interval())
+        self._last = (time.monotonic(), budget, spent)
+        return budget.over(spent)
+
+    def phase(self) -> Phase:
+        """Where the experiment stands, from the latest look at what was spent."""
+        looked, budget, spent = self._last
+        elapsed = spent.seconds + time.monotonic() - looked
+        return Phase(elapsed=elapsed, spent=budget.spent(msgspec.structs.replace(spent, seconds=elapsed)))
 
 
 def budget_of(settings: Settings) -> Budget:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from genepool.analysis import History, Row
 from genepool.analysis.lineage import find
 from genepool.dna import DNA, initial
 from genepool.errors import DataError
 from genepool.evaluation import Evaluator, Trained
-from genepool.evolution.reproduction import mutated
+from genepool.evolution.reproduction import COPY, mutated, plan_of
 from genepool.experiment import Experiment, breeding_of
 
 
@@ -37,9 +39,14 @@ def replay(
         settings = experiment.settings(row.birth.settings_version)
         if dna is None:
             dna = initial(settings.learning_rate)
-        else:
+        elif any(name != COPY for name in row.birth.mutations):
             dna, _ = mutated(dna, breeding_of(settings), row.birth.mutation_seed)
-        trained = evaluator(row.birth.settings_version).evaluate(dna, seed=row.birth.training_seed, inherited=weights)
+        plan = plan_of(row.birth)
+        if plan.seconds:  # as many steps as there was time for then
+            plan = msgspec.structs.replace(plan, turns=row.evaluation.turns)
+        trained = evaluator(row.birth.settings_version).evaluate(
+            dna, seed=row.birth.training_seed, inherited=weights, plan=plan
+        )
         weights = trained.weights
         yield Repeated(row, dna, trained)
 

@@ -43,6 +43,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """By name; none given: the paper's eleven, all alike."""
     learning_rate: float = 0.1
     """Of the initial individuals."""
+    affordable: int = 0
+    """Differs from the paper: steps that a child must have time for, or its mutation is drawn again; 0: any."""
+    share: float = 0.0
+    """Differs from the paper: time of an individual as a share of the time elapsed, not so many steps; 0: steps."""
+    first_share: float = 0.008
+    """With `share`: the least time of an individual, as a share of the whole budget's."""
+    finish: float = 0.0
+    """Differs from the paper: the last part of the budget, in which the best is trained on and nothing else happens."""
+    early_crop: float = 1.0
+    """Differs from the paper: side of the crops in the first half of the budget, as a share of the image's."""
+    cooling: float = 0.0
+    """Differs from the paper: by how much learning rates have fallen, as a share, when the budget is spent."""
 
     # Training.
     steps: int = 25_600
@@ -52,6 +64,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     momentum: float = 0.9
     weight_decay: float = 0.0001
     """On filters and the classifier's matrix."""
+    inheritance: Literal["matching", "preserving", "none"] = "matching"
+    """Of weights: those of the same name and shape; all that can be kept (differs from the paper); none."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """Of the learning rate within an individual."""
+    nesterov: bool = False
+    smoothing: float = 0.0
+    """Of the labels."""
     validation: int = 0
     """Validation images that the fitness is measured on; 0: all."""
     checkpoint_every: float = 60.0
@@ -91,6 +110,13 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("workers", 0, 10**5),
     ("mutations", 1, 1000),
     ("learning_rate", 1e-12, 1e6),
+    ("affordable", 0, 10**9),
+    ("share", 0.0, 1.0),
+    ("first_share", 0.0, 1.0),
+    ("finish", 0.0, 0.9),
+    ("early_crop", 0.2, 1.0),
+    ("cooling", 0.0, 1.0),
+    ("smoothing", 0.0, 0.9),
     ("steps", 0, 10**9),
     ("batch", 2, 100_000),
     ("momentum", 0.0, 0.9999),

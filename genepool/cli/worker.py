@@ -40,5 +40,6 @@ def worker(
         import secrets
 
         number = secrets.randbits(31)
-    reason = experiment.worker(number, experiment.evaluators(data, device, number), watch).run()
+    evaluators, price = experiment.evaluators(data, device, number), experiment.price(data)
+    reason = experiment.worker(number, evaluators, watch, watch.phase, price).run()
     click.echo(f"The worker stops: {reason}.", err=True)

@@ -5,7 +5,8 @@ from genepool.dna.cost import Cost, cost, individual_flops
 from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex
 from genepool.dna.graph import DNA
 from genepool.dna.initial import initial
-from genepool.dna.shapes import Shape, Shapes, shapes
+from genepool.dna.price import step_seconds
+from genepool.dna.shapes import Shape, Shapes, cropped, shapes
 
 __all__ = [
     "DNA",
@@ -21,6 +22,8 @@ __all__ = [
     "shapes",
     "Cost",
     "cost",
+    "step_seconds",
+    "cropped",
     "individual_flops",
     "encode",
     "encode_in_a_line",

@@ -29,6 +29,11 @@ class Shape(NamedTuple):
         return self.height * self.width * self.channels
 
 
+def cropped(image: Shape, share: float) -> Shape:
+    """A part of an image with sides of that share."""
+    return Shape(max(1, round(image.height * share)), max(1, round(image.width * share)), image.channels)
+
+
 class Shapes(NamedTuple):
     """Of all activations of a network."""
 

@@ -1,14 +1,16 @@
 """The evolutionary algorithm: what a worker does with a population. No torch in here."""
 
 from genepool.evolution.budget import Budget, Spending
+from genepool.evolution.planning import Phase, Planning
 from genepool.evolution.reproduction import Breeding, Newborn, first_birth, next_birth
 from genepool.evolution.selection import SELECTIONS, Pair
 from genepool.evolution.setpoint import SETPOINTS, Decision
-from genepool.evolution.worker import Job, Rules, Worker
+from genepool.evolution.worker import Job, Price, Rules, Worker
 
 __all__ = [
     "Worker",
     "Rules",
+    "Price",
     "Job",
     "SELECTIONS",
     "Pair",
@@ -18,6 +20,8 @@ __all__ = [
     "Newborn",
     "first_birth",
     "next_birth",
+    "Planning",
+    "Phase",
     "Budget",
     "Spending",
 ]

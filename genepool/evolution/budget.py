@@ -35,6 +35,15 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     def limits_anything(self) -> bool:
         return any((self.time, self.individuals, self.flops, self.target, self.plateau))
 
+    def spent(self, so_far: Spending) -> float:
+        """The share of the budget that is spent, 0 to 1, by the limit that is nearest; what may never come is none."""
+        limits = (
+            (self.time, so_far.seconds),
+            (self.individuals, so_far.individuals),
+            (self.flops, so_far.flops),
+        )
+        return min(1.0, max((used / limit for limit, used in limits if limit), default=0.0))
+
     def over(self, spent: Spending) -> str | None:
         """Why the experiment is over, or None."""
         if self.time and spent.seconds >= self.time:

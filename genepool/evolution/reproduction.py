@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import NamedTuple
 
 import msgspec
 
 from genepool.dna import DNA, decode, encode_in_a_line, initial
+from genepool.evaluation import EVERYTHING_AS_SET, Plan
 from genepool.mutations import mutate
 from genepool.population import Birth, Individual
+
+REDRAWS = 10
+COPY = "identity"
 
 
 class Breeding(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,17 +35,42 @@ class Newborn(NamedTuple):
     dna: DNA
 
 
-def first_birth(breeding: Breeding, rng: Random, settings_version: int) -> Newborn:
+def first_birth(breeding: Breeding, rng: Random, settings_version: int, plan: Plan = EVERYTHING_AS_SET) -> Newborn:
     """An individual of the trivial kind that every experiment begins with."""
     dna = initial(breeding.learning_rate)
-    return Newborn(_birth(dna, (), (), 0, rng, settings_version), dna)
+    return Newborn(_birth(dna, (), (), 0, rng, settings_version, plan), dna)
 
 
-def next_birth(parent: Individual, dna: DNA, breeding: Breeding, rng: Random, settings_version: int) -> Newborn:
-    """A child of this parent, whose DNA is given. The seeds go into the record, so that it can be repeated."""
-    seed = rng.getrandbits(63)
-    child, names = mutated(dna, breeding, seed)
-    return Newborn(_birth(child, (parent.id,), names, seed, rng, settings_version), child)
+def next_birth(
+    parent: Individual,
+    dna: DNA,
+    breeding: Breeding,
+    rng: Random,
+    settings_version: int,
+    plan: Plan = EVERYTHING_AS_SET,
+    affordable: Callable[[DNA], bool] = lambda child: True,
+) -> Newborn:
+    """A child of this parent, whose DNA is given. The seeds go into the record, so that it can be repeated.
+
+    Differs from the paper where `affordable` says no: the mutation is drawn again, and if it goes on saying no the
+    child is a copy that is trained further.
+    """
+    for _ in range(REDRAWS):
+        seed = rng.getrandbits(63)
+        child, names = mutated(dna, breeding, seed)
+        if affordable(child):
+            return Newborn(_birth(child, (parent.id,), names, seed, rng, settings_version, plan), child)
+    return copied_birth(parent, dna, rng, settings_version, plan)
+
+
+def copied_birth(parent: Individual, dna: DNA, rng: Random, settings_version: int, plan: Plan) -> Newborn:
+    """The same network again, to be trained further; the paper's identity mutation, not drawn but meant."""
+    return Newborn(_birth(dna, (parent.id,), (COPY,), 0, rng, settings_version, plan), dna)
+
+
+def plan_of(birth: Birth) -> Plan:
+    """The plan in a birth record."""
+    return msgspec.convert(birth.plan, Plan) if birth.plan else EVERYTHING_AS_SET
 
 
 def mutated(dna: DNA, breeding: Breeding, seed: int) -> tuple[DNA, tuple[str, ...]]:
@@ -59,7 +88,13 @@ def dna_of(birth: Birth) -> DNA:
 
 
 def _birth(
-    dna: DNA, parents: tuple[str, ...], mutations: tuple[str, ...], mutation_seed: int, rng: Random, version: int
+    dna: DNA,
+    parents: tuple[str, ...],
+    mutations: tuple[str, ...],
+    mutation_seed: int,
+    rng: Random,
+    version: int,
+    plan: Plan,
 ) -> Birth:
     return Birth(
         dna=msgspec.Raw(encode_in_a_line(dna)),
@@ -68,4 +103,5 @@ def _birth(
         mutation_seed=mutation_seed,
         training_seed=rng.getrandbits(63),
         settings_version=version,
+        plan=msgspec.to_builtins(plan),
     )

@@ -23,9 +23,10 @@ from genepool.errors import (
     StepAbandoned,
     StorageError,
 )
-from genepool.evaluation import Evaluator, Progress, Trained
+from genepool.evaluation import Evaluator, Plan, Progress, Trained
 from genepool.evolution import setpoint
-from genepool.evolution.reproduction import Breeding, dna_of, first_birth, next_birth
+from genepool.evolution.planning import SHORTEST, Phase, Planning
+from genepool.evolution.reproduction import Breeding, copied_birth, dna_of, first_birth, next_birth, plan_of
 from genepool.evolution.selection import Pair, Selection, tournament
 from genepool.evolution.setpoint import SetPoint
 from genepool.population import Birth, Checkpoint, Individual, Population, State
@@ -41,6 +42,10 @@ ASK_EVERY = 0.5
 """Seconds between two questions, during a training, whether to stop."""
 
 
+Price = Callable[[DNA, float], float]
+"""What a training step of a network costs, in units that allow comparison, with crops of that share of the images."""
+
+
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker goes by; it asks for them anew before each step, since they may change while it runs."""
 
@@ -50,6 +55,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection = tournament
     setpoint: SetPoint = setpoint.damped
     breeding: Breeding = Breeding()
+    planning: Planning = Planning()
+    affordable: int = 0
+    """Steps that a child must have time for; 0: any child will do."""
     checkpoint_every: float = 60.0
     """Seconds between two checkpoints of one training."""
 
@@ -82,12 +90,15 @@ class Worker:
         rules: Callable[[], Rules],
         evaluator: Callable[[int], Evaluator],
         reason_to_stop: Callable[[], str | None] = lambda: None,
+        phase: Callable[[], Phase] = Phase,
+        price: Price = lambda dna, crop: 1.0,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.population, self.rng = population, rng
         self.reason_to_stop, self.clock = reason_to_stop, clock
         self._read_rules, self._evaluator, self._sleep = rules, evaluator, sleep
+        self._phase, self._price = phase, price
         self.rules = rules()
         self._steps = self._troubles = 0
 
@@ -121,6 +132,8 @@ class Worker:
         """What there is to train: an abandoned individual, a child, or, where no two are alive, a trivial one."""
         if orphans := self.population.orphans():
             return self._resume(self.population.take_over(self.rng.choice(orphans)))
+        if self.rules.planning.is_finish(phase := self._phase()) and (best := self._best()) is not None:
+            return self._train_further(best, phase)
         try:
             better, worse = self._draw_pair()
         except PopulationTooSmallError:
@@ -145,20 +158,48 @@ class Worker:
         return self.population.census().alive > 1.25 * needed or self.population.census(fresh=True).alive >= needed
 
     def _reproduce(self, parent: Individual) -> Job:
+        dna = self._dna_of(parent)
+        plan = self.rules.planning.plan(self._phase())
+        affordable = self._affordable(parent, plan) if self.rules.affordable and plan.seconds else lambda child: True
+        birth, child = next_birth(
+            parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable=affordable
+        )
+        return Job(self.population.create(birth, parent=parent), birth, child, parent=parent)
+
+    def _dna_of(self, parent: Individual) -> DNA:
         try:
-            dna = dna_of(self.population.read_birth(parent))
+            return dna_of(self.population.read_birth(parent))
         except InvalidDNAError as error:
             self.population.quarantine(parent, "dna")
             raise ConcurrencyError(f"Individual {parent.id} has no usable DNA: {error}") from error
-        birth, child = next_birth(parent, dna, self.rules.breeding, self.rng, self.rules.version)
-        return Job(self.population.create(birth, parent=parent), birth, child, parent=parent)
+
+    def _affordable(self, parent: Individual, plan: Plan) -> Callable[[DNA], bool]:
+        """Whether a child would have time for enough steps, judged by how long its parent's took."""
+        birth, result = self.population.read_birth(parent), self.population.read_result(parent)
+        took = float(result.metrics.get("step_seconds") or 0.0)
+        pace = took / self._price(dna_of(birth), plan_of(birth).crop) if took else 1.0
+        return lambda child: self.rules.affordable * pace * self._price(child, plan.crop) <= plan.seconds
+
+    def _best(self) -> Individual | None:
+        alive = [individual for individual in self.population.snapshot() if individual.state is State.ALIVE]
+        return max(alive, key=lambda individual: individual.fitness or 0.0, default=None)
+
+    def _train_further(self, best: Individual, phase: Phase) -> Job | None:
+        """The last part of the budget: a copy of the best takes all the time that is left."""
+        if phase.left < SHORTEST:
+            self._sleep(0.05)
+            return None
+        plan = self.rules.planning.plan(phase)
+        birth, dna = copied_birth(best, self._dna_of(best), self.rng, self.rules.version, plan)
+        return Job(self.population.create(birth, parent=best), birth, dna, parent=best)
 
     def _make_trivial(self) -> Job | None:
         """One more to begin with; where enough are in training already, a short rest."""
         if self.population.census(fresh=True).living >= self.rules.population_size:
             self._sleep(0.05)
             return None
-        birth, dna = first_birth(self.rules.breeding, self.rng, self.rules.version)
+        plan = self.rules.planning.plan(self._phase())
+        birth, dna = first_birth(self.rules.breeding, self.rng, self.rules.version, plan)
         return Job(self.population.create(birth), birth, dna)
 
     def _resume(self, individual: Individual) -> Job | None:
@@ -181,6 +222,7 @@ class Worker:
                 inherited=self._heritage(job.individual, job.parent),
                 checkpoint=job.checkpoint.data if job.checkpoint else None,
                 observe=_Watchman(self, job.individual),
+                plan=plan_of(job.birth),
             )
         except DataError as error:
             # Whole, but not what this program writes. The parent's are the same, and would spoil every child to come.

@@ -1,6 +1,6 @@
 """The eleven mutations of the paper, and the door for more. Randomness is always an argument; no torch in here."""
 
-from genepool.mutations import connection, convolution, numeric, training
+from genepool.mutations import connection, convolution, growth, numeric, training
 from genepool.mutations.base import ELEVEN, MUTATIONS, Mutated, Mutation, apply, mutate, new_id
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "numeric",
     "convolution",
     "connection",
+    "growth",
 ]

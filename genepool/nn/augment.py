@@ -21,11 +21,12 @@ from genepool.nn.data import Dataset
 class Normaliser:
     """Turns uint8 pixels (batch, height, width, channels) into a normalised, channels-last float tensor."""
 
-    def __init__(self, data: Dataset, device: torch.device) -> None:
+    def __init__(self, data: Dataset, device: torch.device, size: tuple[int, int] | None = None) -> None:
         mean, std = np.asarray(data.mean), np.asarray(data.std)
+        height, width = size or (data.height, data.width)
         # Tiled to the whole image: broadcasting over an inner axis of three costs more than the arithmetic.
-        scale = np.tile(1 / (255 * std), data.height * data.width)
-        shift = np.tile(-mean / std, data.height * data.width)
+        scale = np.tile(1 / (255 * std), height * width)
+        shift = np.tile(-mean / std, height * width)
         self.device = device
         self._scale = torch.tensor(scale, dtype=torch.float32, device=device)
         self._shift = torch.tensor(shift, dtype=torch.float32, device=device)
@@ -56,12 +57,15 @@ class _Pass(NamedTuple):
 
 
 class Batches:
-    """The batches of one training."""
+    """The batches of one training. Differs from the paper where `size` is smaller than the images: so are the crops."""
 
-    def __init__(self, data: Dataset, *, batch: int, seed: int, device: torch.device) -> None:
+    def __init__(
+        self, data: Dataset, *, batch: int, seed: int, device: torch.device, size: tuple[int, int] | None = None
+    ) -> None:
         self._data, self._batch, self._seed = data, min(batch, len(data.train_labels)), seed
-        self._normalise = Normaliser(data, device)
-        self._windows = _windows(data)
+        self._size = size or (data.height, data.width)
+        self._normalise = Normaliser(data, device, self._size)
+        self._windows = _windows(data, self._size)
         self._labels = np.asarray(data.train_labels, dtype=np.int64)
         self._passes: dict[int, _Pass] = {}
 
@@ -73,7 +77,7 @@ class Batches:
         if missing := self._batch - len(part.order):  # the batch reaches into the next pass
             part = part.and_then(self._draw(place + 1, 0, missing))
         data = self._data
-        pixels = self._windows[part.order, part.top, part.left].reshape(-1, data.height, data.width, data.channels)
+        pixels = self._windows[part.order, part.top, part.left].reshape(-1, *self._size, data.channels)
         if data.flip:
             pixels[part.flip] = pixels[part.flip, :, ::-1]
         labels = torch.from_numpy(self._labels[part.order]).to(self._normalise.device)
@@ -82,20 +86,18 @@ class Batches:
     def _draw(self, place: int, start: int, stop: int) -> _Pass:
         if place not in self._passes:
             self._passes = {n: drawn for n, drawn in self._passes.items() if n == place - 1}
-            rng, images, positions = (
-                np.random.default_rng((self._seed, place)),
-                len(self._labels),
-                2 * self._data.pad + 1,
-            )
-            top, left = rng.integers(0, positions, (2, images))
+            rng, images = np.random.default_rng((self._seed, place)), len(self._labels)
+            rows, columns = self._windows.shape[1:3]
+            top, left = rng.integers(0, [[rows], [columns]], (2, images))
             self._passes[place] = _Pass(rng.permutation(images), top, left, rng.random(images) < 0.5)
         return self._passes[place].part(start, stop)
 
 
-def _windows(data: Dataset) -> NDArray[np.uint8]:
+def _windows(data: Dataset, size: tuple[int, int]) -> NDArray[np.uint8]:
     """All crops of all images as one view: (image, top, left, row, bytes of the row); nothing is copied."""
     pixels = data.train_pixels
     image, row, column, _ = pixels.strides
-    positions = 2 * data.pad + 1
-    shape = (len(pixels), positions, positions, data.height, data.width * data.channels)
+    height, width = size
+    rows, columns = data.height - height + 2 * data.pad + 1, data.width - width + 2 * data.pad + 1
+    shape = (len(pixels), rows, columns, height, width * data.channels)
     return as_strided(pixels, shape, (image, row, column, row, 1), writeable=False)

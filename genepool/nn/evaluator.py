@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Literal
 
 import msgspec
 import torch
 
-from genepool.dna import DNA, Cost, cost, individual_flops
+from genepool.dna import DNA, Cost, Shape, cost, cropped, individual_flops
 from genepool.errors import ModelTooLargeError, TrainingError
-from genepool.evaluation import Evaluation, Observer, Trained, ignore
+from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Trained, ignore
 from genepool.nn.accuracy import accuracy
 from genepool.nn.augment import Normaliser
 from genepool.nn.data import Dataset
 from genepool.nn.inheritance import Inheritance, inherit_weights
 from genepool.nn.model import Model
+from genepool.nn.preserving import inherit_function
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
 from genepool.settings import Settings
@@ -35,8 +37,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class TorchEvaluator:
     """An Evaluator (see genepool.evaluation) for one data set, one recipe and one device."""
 
-    def __init__(self, data: Dataset, recipe: Recipe, limits: Limits, device: torch.device) -> None:
+    def __init__(
+        self,
+        data: Dataset,
+        recipe: Recipe,
+        limits: Limits,
+        device: torch.device,
+        inheritance: Literal["matching", "preserving", "none"] = "matching",
+    ) -> None:
         self.data, self.recipe, self.limits, self.device = data, recipe, limits, device
+        self.inheritance = inheritance
         self._image, self._classes = data.image, len(data.classes)
         self._validation_images = min(recipe.validation or sys.maxsize, len(data.validation_labels))
         self.normalise = Normaliser(data, device)
@@ -49,19 +59,24 @@ class TorchEvaluator:
         inherited: bytes | None = None,
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
+        plan: Plan = EVERYTHING_AS_SET,
     ) -> Trained:
         """See genepool.evaluation.Evaluator."""
         ledger = _Ledger()
         try:
             ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
             _guard(ledger.cost, self.limits)
-            model = self.unfold(dna, seed)
-            ledger.inheritance = inherit_weights(model, from_bytes(inherited) if inherited is not None else {})
-            ledger.training = Training(model, self.data, self.recipe, seed=seed, device=self.device)
+            image = cropped(self._image, plan.crop)
+            ledger.training_cost = ledger.cost
+            if image != self._image:
+                ledger.training_cost = cost(dna, image, self._classes, self.recipe.batch)
+            model = self.unfold(dna, seed, image)
+            ledger.training = Training(model, self.data, self.recipe, seed=seed, device=self.device, plan=plan)
+            ledger.inheritance = self._inherit(model, inherited, ledger.training)
             if checkpoint is not None:
                 ledger.training.resume(checkpoint)
             ledger.training.run(observe)
-            fitness = self.validate(model)
+            fitness = self.validate(model if image == self._image else self._resized(model))
             ledger.validated = self._validation_images
         except TrainingError as error:
             return Trained(ledger.close(reason=str(error)), None)
@@ -71,10 +86,22 @@ class TorchEvaluator:
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
         return Trained(ledger.close(fitness=fitness), to_bytes(model.state_dict()))
 
-    def unfold(self, dna: DNA, seed: int) -> Model:
+    def _inherit(self, model: Model, inherited: bytes | None, training: Training) -> Inheritance:
+        parent = from_bytes(inherited) if inherited is not None else {}
+        if self.inheritance == "preserving" and parent:
+            return inherit_function(model, parent, training.first_images())
+        return inherit_weights(model, parent if self.inheritance != "none" else {})
+
+    def unfold(self, dna: DNA, seed: int, image: Shape | None = None) -> Model:
         """The network with fresh weights, on the device."""
-        model = Model(dna, self._image, self._classes, torch.Generator().manual_seed(seed))
+        model = Model(dna, image or self._image, self._classes, torch.Generator().manual_seed(seed))
         return model.to(self.device)
+
+    def _resized(self, model: Model) -> Model:
+        """The same weights for whole images: filters do not depend on the size, but how skips are made to fit does."""
+        whole = self.unfold(model.dna, seed=0)
+        whole.load_state_dict(model.state_dict())
+        return whole
 
     def validate(self, model: Model) -> float:
         """The fitness: accuracy on the validation images, or on the first of them, which are as fair a sample."""
@@ -90,9 +117,12 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device) -> To
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
         validation=settings.validation,
+        schedule=settings.schedule,
+        nesterov=settings.nesterov,
+        smoothing=settings.smoothing,
     )
     limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory)
-    return TorchEvaluator(data, recipe, limits, device)
+    return TorchEvaluator(data, recipe, limits, device, settings.inheritance)
 
 
 class _Ledger:
@@ -101,6 +131,8 @@ class _Ledger:
     def __init__(self) -> None:
         self.started = time.perf_counter()
         self.cost: Cost | None = None
+        self.training_cost: Cost | None = None
+        """The same, for the crops that it is trained on."""
         self.inheritance = Inheritance()
         self.training: Training | None = None
         self.validated = 0
@@ -113,15 +145,22 @@ class _Ledger:
             reason=reason,
             parameters=self.cost.parameters if self.cost else 0,
             flops_forward=self.cost.forward.total if self.cost else 0,
-            flops_training=self.cost.training.total if self.cost else 0,
-            flops=individual_flops(self.cost, steps, self.validated) if self.cost else 0,
+            flops_training=self.training_cost.training.total if self.training_cost else 0,
+            flops=self._flops(steps),
             steps=steps,
             inherited=self.inheritance.inherited,
             fresh=self.inheritance.fresh,
             losses=tuple(losses[:: 1 + len(losses) // CURVE_POINTS]),
             seconds=time.perf_counter() - self.started,
             stepping=self.training.stepping if self.training else 0.0,
+            step_seconds=self.training.step_seconds if self.training else 0.0,
+            turns=tuple(self.training.pace.turns) if self.training else (),
         )
+
+    def _flops(self, steps: int) -> int:
+        if self.cost is None or self.training_cost is None:
+            return 0
+        return individual_flops(self.training_cost, steps, 0) + individual_flops(self.cost, 0, self.validated)
 
 
 def _guard(cost: Cost, limits: Limits) -> None:

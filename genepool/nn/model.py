@@ -66,6 +66,25 @@ class Model(nn.Module):
         classifier = self.get_submodule(f"classifier_{self.dna.output}")
         return torch.inference_mode()(lambda images: _run(steps, images, classifier))
 
+    def look_at_activations(self, images: Tensor, look: Callable[[str, Activation, Tensor], None]) -> None:
+        """Shows each vertex's normalisation what comes into it, in order: what `look` changes counts for the next."""
+        watched = [
+            step._replace(activation=_watched(vertex, step.activation, look))
+            if isinstance(step.activation, Activation)
+            else step
+            for vertex, step in zip(self.dna.order, self._steps, strict=True)
+        ]
+        _run(watched, images, self.get_submodule(f"classifier_{self.dna.output}"))
+
+
+def _watched(vertex: str, activation: Activation, look: Callable[[str, Activation, Tensor], None]) -> Operation:
+    def operation(x: Tensor) -> Tensor:
+        look(vertex, activation, x)
+        result: Tensor = activation(x)
+        return result
+
+    return operation
+
 
 def _run(steps: list[_Step], images: Tensor, classifier: Operation) -> Tensor:
     values: list[Tensor | None] = []

@@ -14,9 +14,13 @@ from torch import Tensor, nn
 class SGD:
     """The paper's optimiser; weight decay acts on filters and on the classifier's matrix only."""
 
-    def __init__(self, model: nn.Module, *, learning_rate: float, momentum: float, weight_decay: float) -> None:
+    def __init__(
+        self, model: nn.Module, *, learning_rate: float, momentum: float, weight_decay: float, nesterov: bool = False
+    ) -> None:
         self.parameters: list[Tensor] = list(model.parameters())
         self.learning_rate, self.momentum, self.weight_decay = learning_rate, momentum, weight_decay
+        self.nesterov = nesterov
+        """Differs from the paper where it is on: the step goes to where the velocity will be after this gradient."""
         self.velocity = [torch.zeros_like(parameter) for parameter in self.parameters]
         self._decayed = [i for i, parameter in enumerate(self.parameters) if parameter.ndim > 1]
 
@@ -30,4 +34,8 @@ class SGD:
             )
             torch._foreach_mul_(self.velocity, self.momentum)
             torch._foreach_add_(self.velocity, list(gradients))
-            torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate)
+            if self.nesterov:
+                torch._foreach_add_(self.parameters, list(gradients), alpha=-self.learning_rate)
+                torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate * self.momentum)
+            else:
+                torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate)

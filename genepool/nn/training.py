@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Literal
 
 import msgspec
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from genepool.dna import cropped
 from genepool.errors import DataError, DivergedError
-from genepool.evaluation import Observer, Progress
+from genepool.evaluation import EVERYTHING_AS_SET, Observer, Plan, Progress
 from genepool.nn.augment import Batches
 from genepool.nn.data import Dataset
 from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
+from genepool.nn.pace import Pace
 from genepool.nn.weights import from_bytes, to_bytes
 
 LOOK_EVERY = 50
 """Steps between two looks at the loss: reading it makes a GPU wait."""
+WARM_UP = 20
+"""Steps until a decaying learning rate is at its highest: inherited weights are not thrown out by the first ones."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,47 +36,79 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     weight_decay: float = 0.0001
     validation: int = 0
     """Validation images that the fitness is measured on; 0: all."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """Of the learning rate. Differs from the paper: `linear` warms up and then falls to zero at the last step."""
+    nesterov: bool = False
+    smoothing: float = 0.0
+    """Of the labels. Differs from the paper where it is not 0: so much of the target goes to all classes alike."""
 
 
 class Training:
     """A training that can be looked at, stopped and resumed between steps.
 
-    The learning rate comes from the DNA and stays as it is. Momentum begins at zero: it is not inherited.
+    The learning rate comes from the DNA. Momentum begins at zero: it is not inherited.
     """
 
-    def __init__(self, model: Model, data: Dataset, recipe: Recipe, *, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: Model,
+        data: Dataset,
+        recipe: Recipe,
+        *,
+        seed: int,
+        device: torch.device,
+        plan: Plan = EVERYTHING_AS_SET,
+    ) -> None:
         self.model = model.train()
         self.recipe = recipe
+        self.pace = Pace(plan, recipe.steps)
         self.done = 0
         self.stepping = 0.0
         """Seconds spent in steps, the first one left out: it also prepares what the others use."""
+        self.step_seconds = 0.0
         self.losses: list[tuple[int, float]] = []
-        self._batches = Batches(data, batch=recipe.batch, seed=seed, device=device)
+        size = cropped(data.image, plan.crop)[:2]
+        self._batches = Batches(data, batch=recipe.batch, seed=seed, device=device, size=size)
+        self._peak = model.dna.learning_rate * plan.heat
         self._optimiser = SGD(
             model,
-            learning_rate=model.dna.learning_rate,
+            learning_rate=self._peak,
             momentum=recipe.momentum,
             weight_decay=recipe.weight_decay,
+            nesterov=recipe.nesterov,
         )
+
+    def first_images(self) -> Tensor:
+        """What the first step is taken with."""
+        return self._batches(0)[0]
 
     def run(self, observe: Observer) -> None:
         """Takes all steps that are left; DivergedError if the loss is no longer finite."""
-        began = None
-        while self.done < self.recipe.steps:
+        began, first, pace = None, self.done, self.pace
+        while self.done < pace.steps or not pace.is_decided:
             loss = self.step()
             began = began or time.perf_counter()
-            if self.done % LOOK_EVERY == 0 or self.done == self.recipe.steps:
+            pace.after(self.done)
+            if self.done % LOOK_EVERY == 0 or self.done >= pace.steps > 0:
                 value = loss.item()
                 if not math.isfinite(value):
                     raise DivergedError(f"the loss was {value} at step {self.done}.")
                 self.losses.append((self.done, value))
                 self.stepping = time.perf_counter() - began
-                observe(Progress(self.done, self.recipe.steps, value, self.checkpoint))
+                self.step_seconds = self.stepping / max(1, self.done - first - 1)
+                observe(Progress(self.done, pace.steps, value, self.checkpoint))
+
+    def _learning_rate(self) -> float:
+        if self.recipe.schedule == "constant":
+            return self._peak
+        warm, steps = min(1.0, (self.done + 1) / WARM_UP), self.pace.steps
+        return self._peak * (min(warm, (steps - self.done) / steps) if steps else warm)
 
     def step(self) -> Tensor:
         """One batch; its loss, before the update, stays on the device."""
         images, labels = self._batches(self.done)
-        loss = functional.cross_entropy(self.model(images), labels)
+        loss = functional.cross_entropy(self.model(images), labels, label_smoothing=self.recipe.smoothing)
+        self._optimiser.learning_rate = self._learning_rate()
         self._optimiser.step(torch.autograd.grad(loss, self._optimiser.parameters))
         self.done += 1
         return loss
@@ -81,12 +118,14 @@ class Training:
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
+        tensors["turns"] = torch.tensor([(self.pace.steps, self.pace.elapsed), *self.pace.turns], dtype=torch.float64)
         return to_bytes(tensors)
 
     def resume(self, checkpoint: bytes) -> None:
         """Goes back to where a checkpoint was made; the rest is then bit for bit what it would have been."""
         tensors = from_bytes(checkpoint)
         try:
+            (steps, elapsed), *turns = tensors.pop("turns").tolist()
             (done, _), *losses = tensors.pop("losses").tolist()
             with torch.no_grad():
                 for name, tensor in self.model.state_dict().items():
@@ -96,4 +135,5 @@ class Training:
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             raise DataError(f"the checkpoint is not one of this network: {error}.") from None
         self.done = int(done)
+        self.pace.resume([(int(at), int(steps)) for at, steps in turns], int(steps), elapsed)
         self.losses = [(int(step), loss) for step, loss in losses]

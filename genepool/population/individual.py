@@ -120,6 +120,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     mutation_seed: int
     training_seed: int
     settings_version: int = 1
+    plan: dict[str, Any] = {}
+    """What this training gets where that is not the same for all; opaque here."""
     id: str = ""
     experiment: str = ""
     created: float = 0.0

@@ -14,7 +14,7 @@ import msgspec
 
 from genepool.dna import DNA, encode
 from genepool.errors import DataError
-from genepool.evaluation import Evaluation, Observer, Progress, Trained, ignore
+from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Progress, Trained, ignore
 
 CONVOLUTIONS = 6
 LEARNING_RATE = 0.01
@@ -48,6 +48,7 @@ class ToyEvaluator:
         inherited: bytes | None = None,
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
+        plan: Plan = EVERYTHING_AS_SET,
     ) -> Trained:
         """See genepool.evaluation.Evaluator."""
         step, state = 0, hashlib.sha256(f"{seed} {encode(dna)}".encode() + (inherited or b"")).digest()

@@ -19,7 +19,7 @@ class Judge:
         self.seen = []
         self.answered = 0
 
-    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore):
+    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
         if inherited == b"damaged":
             raise DataError("these are not weights")
         start = int(checkpoint or 0)

@@ -23,7 +23,7 @@ LAPTOP = override(preset("laptop"), ["population_size=6", "durability=fast"])
 class Judge:
     """No training: fitness from the DNA and the seed."""
 
-    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore):
+    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
         fitness = min(0.9, 0.2 + 0.1 * len(dna.convs) + seed % 97 / 1e4)
         return Trained(Evaluation(fitness=fitness, flops=1000, seconds=0.5, parameters=20), b"weights")
 

@@ -1,0 +1,37 @@
+"""How long a training step takes on one core, from the shapes alone: to compare networks, not to predict a machine.
+
+Fitted to measurements on one x86 core (batch 50). Processors compute convolutions on blocks of channels, so a narrow
+layer costs what a block does; normalising and adding move memory, a thirtieth of the speed of multiplying.
+"""
+
+from __future__ import annotations
+
+from genepool.dna.cost import cost
+from genepool.dna.elements import Conv
+from genepool.dna.graph import DNA
+from genepool.dna.shapes import Shape, shapes
+
+_BLOCK = 16
+_STEP = 0.9e-3
+"""Seconds of every step: augmentation, the loss, the update's calls."""
+_LAYER = 0.1e-3
+_MULTIPLYING = 120e9
+"""Operations a second."""
+_MOVING = 4e9
+
+
+def step_seconds(dna: DNA, image: Shape, classes: int, batch: int) -> float:
+    """Of one training step."""
+    sizes = shapes(dna, image)
+    multiplications = 0.0
+    for edge in dna.convs:
+        into, out = sizes.vertices[edge.from_vertex], sizes.edges[edge.id]
+        filters = _blocks(into.channels) * _blocks(out.channels) * edge.filter_width * edge.filter_height
+        multiplications += 6.0 * batch * out.height * out.width * filters
+    moved = cost(dna, image, classes, batch).training
+    layers = sum(isinstance(edge, Conv) for edge in dna.edges) + len(dna.vertices)
+    return _STEP + layers * _LAYER + multiplications / _MULTIPLYING + (moved.elementwise + moved.reduction) / _MOVING
+
+
+def _blocks(channels: int) -> int:
+    return -(-channels // _BLOCK) * _BLOCK if channels > 4 else channels

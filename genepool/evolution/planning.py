@@ -1,0 +1,65 @@
+"""How much of the budget one individual gets, and what the last part of it is for.
+
+Differs from the paper throughout: there every individual takes the same number of steps, from the first to the last.
+With minutes instead of days that is too many for the first networks, which are worthless, and too few for the last
+ones, which are what the user takes home.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from genepool.evaluation import EVERYTHING_AS_SET, Plan
+
+SHORTEST = 0.25
+"""Seconds; less time than this is not worth a training."""
+SAFETY = 0.92
+"""Of the time that is left: a last training that does not end in time is worth nothing."""
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an experiment stands in its budget, whatever that is counted in."""
+
+    elapsed: float = 0.0
+    """Seconds."""
+    spent: float = 0.0
+    """The share of the budget that is spent, 0 to 1; 0 where there is none."""
+
+    @property
+    def total(self) -> float:
+        """Seconds that the whole budget will have taken at this pace; 0 if nobody knows."""
+        return self.elapsed / self.spent if self.spent else 0.0
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return max(0.0, self.total - self.elapsed)
+
+
+class Planning(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules by which trainings get their time; the defaults plan nothing."""
+
+    share: float = 0.0
+    """Of the elapsed time, for each individual; 0: a fixed number of steps."""
+    first: float = 0.008
+    """Of the whole time, at least."""
+    finish: float = 0.0
+    """The last part of the budget, for the best alone."""
+    early_crop: float = 1.0
+    cooling: float = 0.0
+
+    def is_finish(self, phase: Phase) -> bool:
+        """Whether it is time to train the best, and nothing else."""
+        return phase.spent > 1.0 - self.finish
+
+    def plan(self, phase: Phase) -> Plan:
+        """For an individual that is born now."""
+        if not self.share or not phase.total:
+            return EVERYTHING_AS_SET
+        finish = self.is_finish(phase)
+        wanted = phase.left if finish else max(self.first * phase.total, self.share * phase.elapsed)
+        return Plan(
+            seconds=round(max(SHORTEST, min(wanted, SAFETY * phase.left)), 3),
+            crop=self.early_crop if phase.spent < 0.5 else 1.0,
+            heat=round(1.0 - self.cooling * phase.spent, 4),
+        )

@@ -1,0 +1,78 @@
+"""Time for individuals: by the share of what has elapsed, and for the best at the end."""
+
+import pytest
+
+from genepool.evaluation import Plan
+from genepool.evolution import Budget, Phase, Planning, Rules, Spending
+from genepool.evolution.reproduction import Breeding, dna_of, plan_of
+from genepool.population import State
+
+PLANNING = Planning(share=0.05, first=0.02, finish=0.15, early_crop=0.75, cooling=0.5)
+
+
+def phase(spent, total=1000.0):
+    return Phase(elapsed=spent * total, spent=spent)
+
+
+def test_by_default_nothing_is_planned():
+    assert Planning().plan(phase(0.5)) == Plan()
+    assert not Planning().is_finish(phase(1.0))
+    assert PLANNING.plan(Phase(elapsed=100.0)) == Plan()  # nobody knows how long it will be
+
+
+@pytest.mark.parametrize(("spent", "seconds"), [(0.01, 20.0), (0.3, 20.0), (0.4, 20.0), (0.6, 30.0), (0.8, 40.0)])
+def test_an_individual_gets_a_share_of_the_time_elapsed_but_not_too_little(spent, seconds):
+    assert PLANNING.plan(phase(spent)).seconds == pytest.approx(seconds)
+
+
+def test_at_the_end_all_the_time_that_is_left_goes_to_one():
+    assert PLANNING.is_finish(phase(0.86))
+    assert 0.9 * 140 < PLANNING.plan(phase(0.86)).seconds < 140
+
+
+def test_crops_grow_and_learning_rates_cool():
+    assert PLANNING.plan(phase(0.2)).crop == 0.75
+    assert PLANNING.plan(phase(0.6)).crop == 1.0
+    assert PLANNING.plan(phase(0.6)).heat == pytest.approx(0.7)
+
+
+def test_the_phase_is_that_of_the_nearest_limit():
+    budget = Budget(time=100.0, individuals=10, flops=1e12, target=0.9)
+    assert budget.spent(Spending(seconds=20.0, individuals=5, flops=10**11)) == 0.5
+    assert budget.spent(Spending(seconds=300.0)) == 1.0
+    assert Budget(target=0.9).spent(Spending(seconds=300.0, best=0.8)) == 0.0
+
+
+def test_in_the_last_part_copies_of_the_best_are_trained_and_nobody_dies(world):
+    first = world.worker(reason_to_stop=world.trainings(30))
+    first.run()
+    before = {i.id: i for i in alive(first)}
+    best = max(before.values(), key=lambda individual: individual.fitness)
+    world.rules = Rules(population_size=8, planning=PLANNING)
+    worker = world.worker(reason_to_stop=world.trainings(2), phase=lambda: phase(0.9))
+    worker.run()
+    after = alive(worker)
+    new = [worker.population.read_birth(i) for i in after if i.id not in before]
+    assert before.keys() <= {i.id for i in after}
+    assert [birth.mutations for birth in new] == [("identity",)] * len(new) and new
+    assert new[0].parents == (best.id,)
+    assert plan_of(new[0]).seconds > 80
+
+
+def test_a_child_that_is_too_costly_is_drawn_again(world):
+    """With a price on convolutions that nobody can pay, no network has one."""
+    odds = {"insert-convolution": 10.0, "alter-learning-rate": 1.0}
+    world.rules = Rules(population_size=8, planning=PLANNING, affordable=100, breeding=Breeding(odds=odds))
+    worker = world.worker(
+        reason_to_stop=world.trainings(60),
+        phase=lambda: phase(0.3),
+        price=lambda dna, crop: 0.01 + len(dna.convs),
+    )
+    worker.run()
+    births = [worker.population.read_birth(individual) for individual in alive(worker)]
+    assert any(birth.parents for birth in births)
+    assert not any(dna_of(birth).convs for birth in births)
+
+
+def alive(worker):
+    return [individual for individual in worker.population.snapshot() if individual.state is State.ALIVE]
