@@ -42,6 +42,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     seconds: float = 0.0
     """Time for the steps; how many fit is measured with the first few of them. 0: the settings' number of steps."""
+    flops: float = 0.0
+    """The same, counted in operations of training."""
+    most: int = 0
+    """With `flops`: steps at most, since small networks have few operations and many steps; 0: any number."""
     turns: tuple[tuple[int, int], ...] = ()
     """Steps done and steps in all, wherever the latter was decided: repeats a training that went by time."""
     crop: float = 1.0

@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from genepool.analysis import History, Ledger, Stopwatch, spending
-from genepool.dna import DNA, cropped, step_seconds
+from genepool.dna import DNA, Price, cropped, price
 from genepool.errors import ModelTooLargeError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
+    FREE_OF_CHARGE,
     SELECTIONS,
     SETPOINTS,
     Breeding,
     Budget,
     Phase,
     Planning,
-    Price,
+    Pricing,
     Rules,
     Spending,
     Worker,
@@ -61,7 +62,9 @@ class Experiment:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"'{shown(path)}' cannot be made: {error.strerror or error}.") from None
-        if not (path / "experiment.json").exists() and any(path.iterdir()):
+        # What a creator that was killed left behind, under a private name, is no stranger's.
+        others = [entry for entry in path.iterdir() if not entry.name.startswith("new-")]
+        if others and not (path / "experiment.json").exists():
             raise PopulationFormatError(f"'{shown(path)}' is not empty and not an experiment; choose another.")
         fixed, tunable = _parted(to_values(settings))
         manifest = DirectoryPopulation.establish(
@@ -165,6 +168,7 @@ class Experiment:
             planning=Planning(
                 share=settings.share,
                 first=settings.first_share,
+                most=settings.steps,
                 finish=settings.finish,
                 early_crop=settings.early_crop,
                 cooling=settings.cooling,
@@ -173,15 +177,15 @@ class Experiment:
             checkpoint_every=settings.checkpoint_every,
         )
 
-    def price(self, data: Dataset) -> Price:
+    def pricing(self, data: Dataset) -> Pricing:
         """What networks cost on these images."""
 
         @lru_cache(maxsize=256)
-        def of_a_step(dna: DNA, crop: float) -> float:
+        def of_a_step(dna: DNA, crop: float) -> Price:
             try:
-                return step_seconds(dna, cropped(data.image, crop), len(data.classes), self.settings().batch)
+                return price(dna, cropped(data.image, crop), len(data.classes), self.manifest.settings["batch"])
             except ModelTooLargeError:
-                return float("inf")
+                return Price(float("inf"), float("inf"))
 
         return of_a_step
 
@@ -191,7 +195,7 @@ class Experiment:
         evaluator: Callable[[int], Evaluator],
         reason_to_stop: Callable[[], str | None],
         phase: Callable[[], Phase] = Phase,
-        price: Price = lambda dna, crop: 1.0,
+        pricing: Pricing = lambda dna, crop: FREE_OF_CHARGE,
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
@@ -205,7 +209,7 @@ class Experiment:
             evaluator=evaluator,
             reason_to_stop=reason_to_stop,
             phase=phase,
-            price=price,
+            price=pricing,
         )
 
 
@@ -258,7 +262,7 @@ class Watch:
         """Where the experiment stands, from the latest look at what was spent."""
         looked, budget, spent = self._last
         elapsed = spent.seconds + time.monotonic() - looked
-        return Phase(elapsed=elapsed, spent=budget.spent(msgspec.structs.replace(spent, seconds=elapsed)))
+        return budget.phase(msgspec.structs.replace(spent, seconds=elapsed))
 
 
 def budget_of(settings: Settings) -> Budget:

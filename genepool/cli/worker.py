@@ -40,6 +40,6 @@ def worker(
         import secrets
 
         number = secrets.randbits(31)
-    evaluators, price = experiment.evaluators(data, device, number), experiment.price(data)
-    reason = experiment.worker(number, evaluators, watch, watch.phase, price).run()
+    evaluators, pricing = experiment.evaluators(data, device, number), experiment.pricing(data)
+    reason = experiment.worker(number, evaluators, watch, watch.phase, pricing).run()
     click.echo(f"The worker stops: {reason}.", err=True)

@@ -5,7 +5,7 @@ from genepool.dna.cost import Cost, cost, individual_flops
 from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex
 from genepool.dna.graph import DNA
 from genepool.dna.initial import initial
-from genepool.dna.price import step_seconds
+from genepool.dna.price import Price, price
 from genepool.dna.shapes import Shape, Shapes, cropped, shapes
 
 __all__ = [
@@ -22,7 +22,8 @@ __all__ = [
     "shapes",
     "Cost",
     "cost",
-    "step_seconds",
+    "Price",
+    "price",
     "cropped",
     "individual_flops",
     "encode",

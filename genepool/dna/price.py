@@ -6,6 +6,8 @@ layer costs what a block does; normalising and adding move memory, a thirtieth o
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from genepool.dna.cost import cost
 from genepool.dna.elements import Conv
 from genepool.dna.graph import DNA
@@ -20,8 +22,15 @@ _MULTIPLYING = 120e9
 _MOVING = 4e9
 
 
-def step_seconds(dna: DNA, image: Shape, classes: int, batch: int) -> float:
+class Price(NamedTuple):
     """Of one training step."""
+
+    seconds: float
+    flops: float
+
+
+def price(dna: DNA, image: Shape, classes: int, batch: int) -> Price:
+    """What a step of this network takes."""
     sizes = shapes(dna, image)
     multiplications = 0.0
     for edge in dna.convs:
@@ -30,7 +39,8 @@ def step_seconds(dna: DNA, image: Shape, classes: int, batch: int) -> float:
         multiplications += 6.0 * batch * out.height * out.width * filters
     moved = cost(dna, image, classes, batch).training
     layers = sum(isinstance(edge, Conv) for edge in dna.edges) + len(dna.vertices)
-    return _STEP + layers * _LAYER + multiplications / _MULTIPLYING + (moved.elementwise + moved.reduction) / _MOVING
+    seconds = _STEP + layers * _LAYER + multiplications / _MULTIPLYING
+    return Price(seconds + (moved.elementwise + moved.reduction) / _MOVING, float(moved.total))
 
 
 def _blocks(channels: int) -> int:

@@ -5,12 +5,13 @@ from genepool.evolution.planning import Phase, Planning
 from genepool.evolution.reproduction import Breeding, Newborn, first_birth, next_birth
 from genepool.evolution.selection import SELECTIONS, Pair
 from genepool.evolution.setpoint import SETPOINTS, Decision
-from genepool.evolution.worker import Job, Price, Rules, Worker
+from genepool.evolution.worker import FREE_OF_CHARGE, Job, Pricing, Rules, Worker
 
 __all__ = [
     "Worker",
     "Rules",
-    "Price",
+    "Pricing",
+    "FREE_OF_CHARGE",
     "Job",
     "SELECTIONS",
     "Pair",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from genepool.evolution.planning import Phase
+
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """What an experiment has used and reached so far."""
@@ -35,14 +37,16 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     def limits_anything(self) -> bool:
         return any((self.time, self.individuals, self.flops, self.target, self.plateau))
 
-    def spent(self, so_far: Spending) -> float:
-        """The share of the budget that is spent, 0 to 1, by the limit that is nearest; what may never come is none."""
-        limits = (
-            (self.time, so_far.seconds),
-            (self.individuals, so_far.individuals),
-            (self.flops, so_far.flops),
-        )
-        return min(1.0, max((used / limit for limit, used in limits if limit), default=0.0))
+    def phase(self, so_far: Spending) -> Phase:
+        """Where this leaves the experiment, by the limit that is nearest; one that may never come is none."""
+        phases = [
+            Phase(used=so_far.seconds, total=self.time),
+            Phase(used=so_far.flops, total=self.flops, unit="flops"),
+        ]
+        if self.individuals and so_far.individuals:  # in the time that they will have taken at this pace
+            total = so_far.seconds * self.individuals / so_far.individuals
+            phases.append(Phase(used=so_far.seconds, total=total))
+        return max(phases, key=lambda phase: phase.spent)
 
     def over(self, spent: Spending) -> str | None:
         """Why the experiment is over, or None."""

@@ -7,6 +7,8 @@ ones, which are what the user takes home.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from genepool.evaluation import EVERYTHING_AS_SET, Plan
@@ -18,31 +20,33 @@ SAFETY = 0.92
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an experiment stands in its budget, whatever that is counted in."""
+    """Where an experiment stands in its budget."""
 
-    elapsed: float = 0.0
-    """Seconds."""
-    spent: float = 0.0
-    """The share of the budget that is spent, 0 to 1; 0 where there is none."""
+    used: float = 0.0
+    total: float = 0.0
+    """The whole budget; 0 where there is none."""
+    unit: Literal["seconds", "flops"] = "seconds"
+    """What both are counted in."""
 
     @property
-    def total(self) -> float:
-        """Seconds that the whole budget will have taken at this pace; 0 if nobody knows."""
-        return self.elapsed / self.spent if self.spent else 0.0
+    def spent(self) -> float:
+        """The share of the budget that is spent, 0 to 1."""
+        return min(1.0, self.used / self.total) if self.total else 0.0
 
     @property
     def left(self) -> float:
-        """Seconds."""
-        return max(0.0, self.total - self.elapsed)
+        return max(0.0, self.total - self.used)
 
 
 class Planning(msgspec.Struct, frozen=True, kw_only=True):
     """The rules by which trainings get their time; the defaults plan nothing."""
 
     share: float = 0.0
-    """Of the elapsed time, for each individual; 0: a fixed number of steps."""
-    first: float = 0.008
-    """Of the whole time, at least."""
+    """Of what is used so far, for each individual; 0: a fixed number of steps."""
+    first: float = 0.02
+    """Of the whole budget, at least."""
+    most: int = 0
+    """Steps of an individual where the budget is counted in FLOPs."""
     finish: float = 0.0
     """The last part of the budget, for the best alone."""
     early_crop: float = 1.0
@@ -57,9 +61,9 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
         if not self.share or not phase.total:
             return EVERYTHING_AS_SET
         finish = self.is_finish(phase)
-        wanted = phase.left if finish else max(self.first * phase.total, self.share * phase.elapsed)
-        return Plan(
-            seconds=round(max(SHORTEST, min(wanted, SAFETY * phase.left)), 3),
-            crop=self.early_crop if phase.spent < 0.5 else 1.0,
-            heat=round(1.0 - self.cooling * phase.spent, 4),
-        )
+        wanted = phase.left if finish else max(self.first * phase.total, self.share * phase.used)
+        crop = self.early_crop if phase.spent < 0.5 else 1.0
+        heat = round(1.0 - self.cooling * phase.spent, 4)
+        if phase.unit == "flops":
+            return Plan(flops=min(wanted, phase.left), most=0 if finish else self.most, crop=crop, heat=heat)
+        return Plan(seconds=round(max(SHORTEST, min(wanted, SAFETY * phase.left)), 3), crop=crop, heat=heat)

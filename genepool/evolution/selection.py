@@ -26,3 +26,9 @@ SELECTIONS: Registry[Selection] = Registry("selection", "genepool.selections")
 def tournament(one: Individual, other: Individual, rng: Random) -> Pair:
     """By fitness, as in the paper. Of two that are equally fit the first drawn wins, which is one of them at random."""
     return Pair(one, other) if (one.fitness or 0.0) >= (other.fitness or 0.0) else Pair(other, one)
+
+
+@SELECTIONS.register("random")
+def by_chance(one: Individual, other: Individual, rng: Random) -> Pair:
+    """The paper's control: whoever was drawn first reproduces and the other dies, whatever their fitness."""
+    return Pair(one, other)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA
+from genepool.dna import DNA, Price
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -42,8 +42,9 @@ ASK_EVERY = 0.5
 """Seconds between two questions, during a training, whether to stop."""
 
 
-Price = Callable[[DNA, float], float]
-"""What a training step of a network costs, in units that allow comparison, with crops of that share of the images."""
+Pricing = Callable[[DNA, float], Price]
+"""What a training step of a network costs with crops of that share of the images."""
+FREE_OF_CHARGE = Price(0.0, 0.0)
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +92,7 @@ class Worker:
         evaluator: Callable[[int], Evaluator],
         reason_to_stop: Callable[[], str | None] = lambda: None,
         phase: Callable[[], Phase] = Phase,
-        price: Price = lambda dna, crop: 1.0,
+        price: Pricing = lambda dna, crop: FREE_OF_CHARGE,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -160,7 +161,7 @@ class Worker:
     def _reproduce(self, parent: Individual) -> Job:
         dna = self._dna_of(parent)
         plan = self.rules.planning.plan(self._phase())
-        affordable = self._affordable(parent, plan) if self.rules.affordable and plan.seconds else lambda child: True
+        affordable = self._affordable(parent, plan) if self.rules.affordable else lambda child: True
         birth, child = next_birth(
             parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable=affordable
         )
@@ -175,10 +176,13 @@ class Worker:
 
     def _affordable(self, parent: Individual, plan: Plan) -> Callable[[DNA], bool]:
         """Whether a child would have time for enough steps, judged by how long its parent's took."""
+        needed = self.rules.affordable
+        if not plan.seconds:
+            return lambda child: not plan.flops or needed * self._price(child, plan.crop).flops <= plan.flops
         birth, result = self.population.read_birth(parent), self.population.read_result(parent)
         took = float(result.metrics.get("step_seconds") or 0.0)
-        pace = took / self._price(dna_of(birth), plan_of(birth).crop) if took else 1.0
-        return lambda child: self.rules.affordable * pace * self._price(child, plan.crop) <= plan.seconds
+        pace = took / self._price(dna_of(birth), plan_of(birth).crop).seconds if took else 1.0
+        return lambda child: needed * pace * self._price(child, plan.crop).seconds <= plan.seconds
 
     def _best(self) -> Individual | None:
         alive = [individual for individual in self.population.snapshot() if individual.state is State.ALIVE]
@@ -186,7 +190,7 @@ class Worker:
 
     def _train_further(self, best: Individual, phase: Phase) -> Job | None:
         """The last part of the budget: a copy of the best takes all the time that is left."""
-        if phase.left < SHORTEST:
+        if phase.unit == "seconds" and phase.left < SHORTEST:
             self._sleep(0.05)
             return None
         plan = self.rules.planning.plan(phase)

@@ -15,8 +15,8 @@ from genepool.errors import MutationError
 from genepool.mutations.base import MUTATIONS, new_id
 from genepool.mutations.numeric import random_conv
 
-FIRST_WIDTHS = (12.0, 24.0)
-"""Channels of a first convolution for each channel of the images."""
+FIRST_WIDTH, WIDEST = 6.0, 4.0
+"""Channels of a first convolution for each channel of the images, and times how many at most; by its logarithm."""
 FIRST_HALVES = 0.8
 """How likely the first convolution halves the size."""
 
@@ -38,7 +38,7 @@ class GrowConvolution:
         halves = rng.random() < FIRST_HALVES * 0.6**halvings
         factor = rng.uniform(1.0, 2.0) if halves else 1.0
         if old.from_vertex == dna.input:
-            factor = old.depth_factor if isinstance(old, Conv) else rng.uniform(*FIRST_WIDTHS)
+            factor = old.depth_factor if isinstance(old, Conv) else FIRST_WIDTH * WIDEST ** rng.random()
         vertex = Vertex(id=new_id(dna, rng), type="bn_relu")
         new = Conv(
             id=new_id(dna, rng),

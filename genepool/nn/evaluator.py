@@ -17,6 +17,7 @@ from genepool.nn.augment import Normaliser
 from genepool.nn.data import Dataset
 from genepool.nn.inheritance import Inheritance, inherit_weights
 from genepool.nn.model import Model
+from genepool.nn.pace import FEWEST
 from genepool.nn.preserving import inherit_function
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
@@ -71,7 +72,8 @@ class TorchEvaluator:
             if image != self._image:
                 ledger.training_cost = cost(dna, image, self._classes, self.recipe.batch)
             model = self.unfold(dna, seed, image)
-            ledger.training = Training(model, self.data, self.recipe, seed=seed, device=self.device, plan=plan)
+            recipe = self._recipe(plan, ledger.training_cost)
+            ledger.training = Training(model, self.data, recipe, seed=seed, device=self.device, plan=plan)
             ledger.inheritance = self._inherit(model, inherited, ledger.training)
             if checkpoint is not None:
                 ledger.training.resume(checkpoint)
@@ -85,6 +87,13 @@ class TorchEvaluator:
                 raise
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
         return Trained(ledger.close(fitness=fitness), to_bytes(model.state_dict()))
+
+    def _recipe(self, plan: Plan, cost: Cost) -> Recipe:
+        """With the number of steps that the plan's operations allow."""
+        if not plan.flops:
+            return self.recipe
+        steps = max(FEWEST, int(plan.flops / cost.training.total))
+        return msgspec.structs.replace(self.recipe, steps=min(steps, plan.most or steps))
 
     def _inherit(self, model: Model, inherited: bytes | None, training: Training) -> Inheritance:
         parent = from_bytes(inherited) if inherited is not None else {}

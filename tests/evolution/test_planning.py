@@ -2,6 +2,7 @@
 
 import pytest
 
+from genepool.dna import Price
 from genepool.evaluation import Plan
 from genepool.evolution import Budget, Phase, Planning, Rules, Spending
 from genepool.evolution.reproduction import Breeding, dna_of, plan_of
@@ -11,13 +12,13 @@ PLANNING = Planning(share=0.05, first=0.02, finish=0.15, early_crop=0.75, coolin
 
 
 def phase(spent, total=1000.0):
-    return Phase(elapsed=spent * total, spent=spent)
+    return Phase(used=spent * total, total=total)
 
 
 def test_by_default_nothing_is_planned():
     assert Planning().plan(phase(0.5)) == Plan()
     assert not Planning().is_finish(phase(1.0))
-    assert PLANNING.plan(Phase(elapsed=100.0)) == Plan()  # nobody knows how long it will be
+    assert PLANNING.plan(Phase(used=100.0)) == Plan()  # nobody knows how long it will be
 
 
 @pytest.mark.parametrize(("spent", "seconds"), [(0.01, 20.0), (0.3, 20.0), (0.4, 20.0), (0.6, 30.0), (0.8, 40.0)])
@@ -36,11 +37,19 @@ def test_crops_grow_and_learning_rates_cool():
     assert PLANNING.plan(phase(0.6)).heat == pytest.approx(0.7)
 
 
+def test_operations_are_planned_like_time():
+    plan = Planning(share=0.05, first=0.02, finish=0.15, most=500).plan(Phase(used=3e11, total=1e12, unit="flops"))
+    assert plan == Plan(flops=2e10, most=500)
+    last = Planning(share=0.05, finish=0.15, most=500).plan(Phase(used=9e11, total=1e12, unit="flops"))
+    assert last == Plan(flops=1e11)
+
+
 def test_the_phase_is_that_of_the_nearest_limit():
     budget = Budget(time=100.0, individuals=10, flops=1e12, target=0.9)
-    assert budget.spent(Spending(seconds=20.0, individuals=5, flops=10**11)) == 0.5
-    assert budget.spent(Spending(seconds=300.0)) == 1.0
-    assert Budget(target=0.9).spent(Spending(seconds=300.0, best=0.8)) == 0.0
+    assert budget.phase(Spending(seconds=20.0, individuals=5, flops=10**11)) == Phase(used=20.0, total=40.0)
+    assert budget.phase(Spending(seconds=20.0, individuals=1, flops=8 * 10**11)).unit == "flops"
+    assert budget.phase(Spending(seconds=300.0)).spent == 1.0
+    assert Budget(target=0.9).phase(Spending(seconds=300.0, best=0.8)).spent == 0.0
 
 
 def test_in_the_last_part_copies_of_the_best_are_trained_and_nobody_dies(world):
@@ -66,7 +75,7 @@ def test_a_child_that_is_too_costly_is_drawn_again(world):
     worker = world.worker(
         reason_to_stop=world.trainings(60),
         phase=lambda: phase(0.3),
-        price=lambda dna, crop: 0.01 + len(dna.convs),
+        price=lambda dna, crop: Price(0.01 + len(dna.convs), 1.0),
     )
     worker.run()
     births = [worker.population.read_birth(individual) for individual in alive(worker)]

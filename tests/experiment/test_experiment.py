@@ -15,7 +15,7 @@ from genepool.evaluation import Evaluation, Trained, ignore
 from genepool.evolution import Budget, Spending
 from genepool.experiment import Experiment, Watch
 from genepool.population import State
-from genepool.settings import changed, override, preset
+from genepool.settings import Settings, changed, override, preset
 
 LAPTOP = override(preset("laptop"), ["population_size=6", "durability=fast"])
 
@@ -251,3 +251,9 @@ def test_observers_change_nothing(tmp_path):
     history.spending()
     msgspec.json.encode(lineage(history.rows, history.best().id))
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "e").rglob("*")} == before
+
+
+def test_a_creator_that_was_killed_is_no_obstacle(tmp_path):
+    """Found by killing a study: the half-written manifest made the directory look like a stranger's."""
+    (tmp_path / "new-0123456789abcdef").write_text("{")
+    assert Experiment.create(tmp_path, Settings(data="fashion-mini")).settings().data == "fashion-mini"

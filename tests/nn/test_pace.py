@@ -86,7 +86,7 @@ def test_a_training_by_time_ends_in_time_and_repeats_from_its_record(fashion):
 def test_a_training_by_time_resumes_where_it_was_stopped(fashion):
     kept = {}
 
-    class Stop(Exception):
+    class Stop(Exception):  # noqa: N818
         pass
 
     def stop(progress):

@@ -1,0 +1,148 @@
+"""`genepool study`: a plan of experiments, run one after another, with a table and a figure at the end."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genepool.cli.options import DATA_DIR, DEVICE, JSON
+
+if TYPE_CHECKING:
+    from genepool.experiment import Experiment
+    from genepool.study.plan import StudyPlan
+    from genepool.study.report import Line
+
+EVERY = 20.0
+"""Seconds between two lines about what goes on."""
+
+
+@click.command()
+@click.argument("plan", required=False)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [default: studies/PLAN]")
+@click.option("--data", help="Another data set than the plan's.")
+@click.option("--repeats", type=click.IntRange(1), help="Instead of the plan's number.")
+@click.option("--only", multiple=True, metavar="ARM", help="Only this arm; may be given several times.")
+@click.option("--flops", type=float, help="Another budget than the plan's.")
+@click.option("--time", "seconds", help="Another budget than the plan's: 90s, 10m, 2h.")
+@DATA_DIR
+@DEVICE
+@JSON
+def study(
+    plan: str | None,
+    out: Path | None,
+    data: str | None,
+    repeats: int | None,
+    only: tuple[str, ...],
+    flops: float | None,
+    seconds: str | None,
+    data_dir: Path | None,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Runs the experiments of PLAN, a shipped one or a .toml file of yours; started again, it goes on.
+
+    Without a PLAN the shipped ones are listed. The best of each experiment is chosen by validation accuracy and tested
+    once.
+    """
+    from genepool.cli.options import json_text
+    from genepool.plots.study import Curve, Star, draw_study
+    from genepool.settings import seconds as parsed
+    from genepool.study import read_plan, run_study
+    from genepool.study.report import lines
+
+    if plan is None:
+        click.echo(_shipped())
+        return
+    changes = {"data": data, "flops": flops, "time": parsed(seconds) if seconds else None}
+    chosen = _narrowed(read_plan(plan), repeats, only, {name: v for name, v in changes.items() if v is not None})
+    folder = out or Path("studies") / Path(plan).stem
+    outcomes = run_study(chosen, folder, data_dir=data_dir, device=device, look=_Teller())
+    picture = folder / "study.png"
+    used = chosen.settings_of(next(iter(chosen.arms)), 1).data
+    stars = [Star(point.label, point.flops, point.accuracy) for point in chosen.points if point.data in ("", used)]
+    draw_study([Curve(each.arm, each.curve, each.test_accuracy) for each in outcomes], stars, picture)
+    found = lines(outcomes)
+    click.echo(json_text(found) if as_json else f"{_page(found)}\n\nfigure  {picture}")
+
+
+def _narrowed(plan: StudyPlan, repeats: int | None, only: tuple[str, ...], changes: dict[str, Any]) -> StudyPlan:
+    """The plan with what the command line says."""
+    import msgspec
+
+    from genepool.errors import SettingsError
+    from genepool.registry import nearest
+
+    for arm in only:
+        if arm not in plan.arms:
+            raise SettingsError(f"The plan has no arm '{arm}'; {nearest(arm, list(plan.arms))}")
+    settings = {**plan.settings, **changes}
+    if "time" in changes and "flops" not in changes:
+        settings.pop("flops", None)
+    if "flops" in changes and "time" not in changes:
+        settings["time"] = 0.0
+    return msgspec.structs.replace(
+        plan,
+        repeats=repeats or plan.repeats,
+        arms={arm: plan.arms[arm] for arm in only} if only else plan.arms,
+        settings=settings,
+    )
+
+
+class _Teller:
+    """A line now and then."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, place: str, experiment: Experiment) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + EVERY
+        from genepool.cli.text import amount, percent, span
+
+        spent = experiment.history().spending()
+        click.echo(
+            f"{place}: {span(spent.seconds)}, {amount(spent.flops)}FLOP, {spent.individuals} individuals, "
+            f"best {percent(spent.best)}",
+            err=True,
+        )
+
+
+def _shipped() -> str:
+    from genepool.study import read_plan, shipped_plans
+
+    return "\n".join(f"{name:16}  {read_plan(name).about}" for name in shipped_plans())
+
+
+def _page(found: list[Line]) -> str:
+    from genepool.cli.text import amount, percent, table
+
+    rows = [
+        [
+            line.arm,
+            str(line.repeats),
+            percent(line.validation),
+            percent(line.test),
+            "" if line.spread is None else f"± {100 * line.spread:.1f}",
+            f"{line.individuals:.0f}",
+            f"{amount(line.flops)}FLOP",
+            amount(round(line.parameters)).strip(),
+            percent(line.useful),
+        ]
+        for line in found
+    ]
+    header = [
+        "arm",
+        "repeats",
+        "validation",
+        "test",
+        "2 s.e.",
+        "individuals",
+        "spent",
+        "parameters",
+        "in the best's line",
+    ]
+    return table(header, rows)

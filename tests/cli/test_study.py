@@ -1,0 +1,113 @@
+"""`genepool study` through the command line, with real workers on the shipped images."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+PLAN = """
+about = "Two arms."
+repeats = 2
+preset = "paper"
+
+[settings]
+data = "fashion-mini"
+population_size = 3
+workers = 2
+steps = 10
+individuals = 6
+durability = "fast"
+validation = 100
+
+[arms.evolution]
+
+[arms."random selection"]
+selection = "random"
+
+[[points]]
+label = "somebody else"
+flops = 1e9
+accuracy = 0.5
+"""
+
+
+def genepool(*words, **options):
+    return subprocess.run([sys.executable, "-m", "genepool", *words], capture_output=True, text=True, **options)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def test_a_study_runs_all_arms_and_repeats_and_tells_of_them(plan, tmp_path):
+    done = genepool("study", str(plan), "--out", str(tmp_path / "out"), "--repeats", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = json.loads(done.stdout)
+    assert [line["arm"] for line in lines] == ["evolution", "random selection"]
+    assert all(line["individuals"] >= 6 and line["flops"] > 0 and 0 < line["test"] < 1 for line in lines)
+    assert (tmp_path / "out" / "study.png").stat().st_size > 10_000
+    assert "1 of 2: evolution, seed 1" in done.stderr
+    more = genepool("study", str(plan), "--out", str(tmp_path / "out"))  # two repeats: the first is not run again
+    assert more.returncode == 0, more.stderr
+    assert "seed 1" not in more.stderr and "3 of 4: evolution, seed 2" in more.stderr
+    assert "random selection" in more.stdout and "±" in more.stdout
+
+
+def test_a_study_that_is_killed_goes_on(plan, tmp_path):
+    command = [sys.executable, "-m", "genepool", "study", str(plan), "--out", str(tmp_path / "out"), "--repeats", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    outcome = tmp_path / "out" / "evolution" / "seed-1" / "outcome.json"
+    deadline = time.monotonic() + 60
+    while not outcome.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = outcome.read_bytes()
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert outcome.read_bytes() == before
+    assert len(json.loads(done.stdout)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("arms = 3", "is not one"),
+        ("[arms.a]\nstepps = 3", "steps"),
+        ("[arms.a]\n[settings]\nsteps = 'many'", "arm 'a'"),
+        ('[arms."../a"]', "cannot be called"),
+        ("repeats = 0\n[arms.a]", "at least one"),
+        ("[arms.a]\n[settings]\ntime = 0", "would never end"),
+        ("arms = [", "is not TOML"),
+    ],
+)
+def test_a_bad_plan_is_one_sentence(text, words, tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(text)
+    done = genepool("study", str(path), "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert words in done.stderr and "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_folder_holds_one_plan(plan, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "plan.json").write_text('{"arms": {"other": {}}}')
+    done = genepool("study", str(plan), "--out", str(tmp_path / "out"))
+    assert done.returncode == 2 and "another plan" in done.stderr
+
+
+def test_shipped_plans_are_listed_and_valid():
+    done = genepool("study")
+    assert done.returncode == 0 and done.stdout.startswith("yield")
+
+
+def test_an_unknown_plan_names_the_nearest():
+    done = genepool("study", "yeild")
+    assert done.returncode == 2 and "yield" in done.stderr
