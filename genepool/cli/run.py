@@ -32,7 +32,7 @@ INTERRUPTED = 130
 @click.option("--data", help="Data set, folder of images or .npz file.  [default: fashion-mini]")
 @DATA_DIR
 @click.option("--size", help="Height x width to bring a folder's images to.  [default: their median]")
-@click.option("--preset", help="laptop or paper.  [default: laptop]")
+@click.option("--preset", help="laptop, faithful or paper.  [default: laptop]")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A TOML file of settings.")
 @click.option("--population", "population_size", type=int, help="Individuals to keep.")
 @click.option("--workers", type=int, help="Processes.  [default: one a core]")
@@ -103,6 +103,8 @@ def _changes(config: Path | None, options: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in options.items() if value is not None}
     if "time" in given:
         given["time"] = names.seconds(given["time"])
+    if "steps" in given:  # whoever says how many wants them for everybody
+        given = {"share": 0.0, "finish": 0.0, **given}
     if "data" in given and Path(given["data"]).exists():
         given["data"] = str(Path(given["data"]).resolve())  # workers may run in another folder
     return {**(names.read_toml(config) if config else {}), **given}

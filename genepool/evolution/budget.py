@@ -38,15 +38,10 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         return any((self.time, self.individuals, self.flops, self.target, self.plateau))
 
     def phase(self, so_far: Spending) -> Phase:
-        """Where this leaves the experiment, by the limit that is nearest; one that may never come is none."""
-        phases = [
-            Phase(used=so_far.seconds, total=self.time),
-            Phase(used=so_far.flops, total=self.flops, unit="flops"),
-        ]
-        if self.individuals and so_far.individuals:  # in the time that they will have taken at this pace
-            total = so_far.seconds * self.individuals / so_far.individuals
-            phases.append(Phase(used=so_far.seconds, total=total))
-        return max(phases, key=lambda phase: phase.spent)
+        """Where this leaves the experiment, by the limit that is nearest; only time and FLOPs can be shared out."""
+        by_time = Phase(used=so_far.seconds, total=self.time)
+        by_flops = Phase(used=so_far.flops, total=self.flops, unit="flops")
+        return max((by_time, by_flops), key=lambda phase: (phase.spent, phase.total))
 
     def over(self, spent: Spending) -> str | None:
         """Why the experiment is over, or None."""

@@ -133,8 +133,8 @@ class Worker:
         """What there is to train: an abandoned individual, a child, or, where no two are alive, a trivial one."""
         if orphans := self.population.orphans():
             return self._resume(self.population.take_over(self.rng.choice(orphans)))
-        if self.rules.planning.is_finish(phase := self._phase()) and (best := self._best()) is not None:
-            return self._train_further(best, phase)
+        if self.rules.planning.is_finish(phase := self._phase()) and (ranking := self._ranking()):
+            return self._train_further(ranking, phase)
         try:
             better, worse = self._draw_pair()
         except PopulationTooSmallError:
@@ -184,16 +184,23 @@ class Worker:
         pace = took / self._price(dna_of(birth), plan_of(birth).crop).seconds if took else 1.0
         return lambda child: needed * pace * self._price(child, plan.crop).seconds <= plan.seconds
 
-    def _best(self) -> Individual | None:
+    def _ranking(self) -> list[Individual]:
+        """Everybody who is alive, the best first."""
         alive = [individual for individual in self.population.snapshot() if individual.state is State.ALIVE]
-        return max(alive, key=lambda individual: individual.fitness or 0.0, default=None)
+        return sorted(alive, key=lambda individual: individual.fitness or 0.0, reverse=True)
 
-    def _train_further(self, best: Individual, phase: Phase) -> Job | None:
-        """The last part of the budget: a copy of the best takes all the time that is left."""
+    def _train_further(self, ranking: list[Individual], phase: Phase) -> Job | None:
+        """The last part of the budget: a copy of the best takes all the time that is left, and the place of the worst.
+
+        Differs from the paper: no tournament decides.
+        """
         if phase.unit == "seconds" and phase.left < SHORTEST:
             self._sleep(0.05)
             return None
         plan = self.rules.planning.plan(phase)
+        best, worst = ranking[0], ranking[-1]
+        if len(ranking) > self.rules.population_size and worst != best:
+            self.population.kill(worst)
         birth, dna = copied_birth(best, self._dna_of(best), self.rng, self.rules.version, plan)
         return Job(self.population.create(birth, parent=best), birth, dna, parent=best)
 

@@ -45,14 +45,16 @@ def test_operations_are_planned_like_time():
 
 
 def test_the_phase_is_that_of_the_nearest_limit():
-    budget = Budget(time=100.0, individuals=10, flops=1e12, target=0.9)
-    assert budget.phase(Spending(seconds=20.0, individuals=5, flops=10**11)) == Phase(used=20.0, total=40.0)
-    assert budget.phase(Spending(seconds=20.0, individuals=1, flops=8 * 10**11)).unit == "flops"
+    budget = Budget(time=100.0, flops=1e12, target=0.9)
+    assert budget.phase(Spending(seconds=20.0, individuals=5, flops=10**11)) == Phase(used=20.0, total=100.0)
+    assert budget.phase(Spending(seconds=20.0, flops=8 * 10**11)).unit == "flops"
+    assert Budget(flops=1e12).phase(Spending(seconds=20.0)) == Phase(total=1e12, unit="flops")
+    assert Budget(individuals=10).phase(Spending(seconds=20.0, individuals=9)).spent == 0.0
     assert budget.phase(Spending(seconds=300.0)).spent == 1.0
     assert Budget(target=0.9).phase(Spending(seconds=300.0, best=0.8)).spent == 0.0
 
 
-def test_in_the_last_part_copies_of_the_best_are_trained_and_nobody_dies(world):
+def test_in_the_last_part_copies_of_the_best_are_trained_in_the_place_of_the_worst(world):
     first = world.worker(reason_to_stop=world.trainings(30))
     first.run()
     before = {i.id: i for i in alive(first)}
@@ -62,7 +64,9 @@ def test_in_the_last_part_copies_of_the_best_are_trained_and_nobody_dies(world):
     worker.run()
     after = alive(worker)
     new = [worker.population.read_birth(i) for i in after if i.id not in before]
-    assert before.keys() <= {i.id for i in after}
+    assert best.id in {i.id for i in after}
+    gone = [fitness for identity, fitness in before.items() if identity not in {i.id for i in after}]
+    assert all(individual.fitness <= min(i.fitness for i in after) for individual in gone)
     assert [birth.mutations for birth in new] == [("identity",)] * len(new) and new
     assert new[0].parents == (best.id,)
     assert plan_of(new[0]).seconds > 80
