@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import errno
 import hashlib
+import itertools
 import random
 import threading
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from typing import Any
 from genepool.errors import GenepoolError, StepAbandoned
 from genepool.population import DirectoryPopulation, State
 from genepool.population.check import Report, check
+from genepool.population.manifest import shards_for
 
 from .fake_files import Crash, Disk, FakeFiles, Folder
 from .production import ProductionWorker
@@ -56,6 +58,11 @@ class Plan:
     """Whether the production worker is simulated, or the toy, which does odder things."""
 
 
+def size_for(shards: int) -> int:
+    """The smallest population that is given at least so many shards."""
+    return next(size for size in itertools.count(1) if shards_for(size) >= shards)
+
+
 class Over(BaseException):
     """The simulation has made all its calls."""
 
@@ -82,7 +89,7 @@ class Simulation:
         self._running = [True] * plan.workers
         self._done = threading.Event()
         self.disk.root.entries["exp"] = self.disk.root.durable["exp"] = Folder()
-        self.kind.establish(ROOT, population_size=100 * plan.shards, lease=plan.lease, files=self.client())
+        self.kind.establish(ROOT, population_size=size_for(plan.shards), lease=plan.lease, files=self.client())
         self.disk.sync()
 
     def client(self, meddle: Any = None, stale: float = 0.0, number: int = 0) -> FakeFiles:
