@@ -103,7 +103,7 @@ def test_check_finds_nothing_and_finds_damage(evolved, tmp_path):
     assert result.returncode == 1
     [violation] = json.loads(result.stdout)["violations"]
     assert violation["invariant"] == "I3"
-    assert victim.parent.parent.name.split("_")[1] in violation["place"] + violation["text"]
+    assert victim.parent.name.split("_")[1] in violation["place"] + violation["text"]
 
 
 def test_replay_of_the_best_reaches_the_recorded_fitness(evolved):
