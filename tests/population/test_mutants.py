@@ -48,7 +48,7 @@ from genepool.testing import Clock
 from genepool.testing.population_contract import Exam, PopulationContract
 
 from . import test_directory, test_faults
-from .simulation import Plan, Simulation, size_for
+from .simulation import Plan, Simulation, with_shards
 
 Patch = pytest.MonkeyPatch
 Detector = Callable[[], None]
@@ -89,7 +89,8 @@ def contract(test: str, *arguments: str) -> Detector:
         with tempfile.TemporaryDirectory() as path:
             clock = Clock()
             files = Files(durability="fast", monotonic=clock)
-            DirectoryPopulation.establish(path, population_size=size_for(16), lease=100.0, files=files)
+            with with_shards(16):
+                DirectoryPopulation.establish(path, population_size=100, lease=100.0, files=files)
             exam = Exam(join=lambda: DirectoryPopulation.open(path, files=files), clock=clock, lease=100.0)
             getattr(PopulationContract(), test)(exam, *arguments)
 

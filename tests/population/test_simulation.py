@@ -17,7 +17,7 @@ SEEDS = 500
 BATCH = 50
 POWER = Plan(power_loss=0.001)
 # Its trainings take time and it beats once a step only, so its system calls must be quicker than the toy's.
-PRODUCTION = {"production": True, "clock_jump": 0.002, "pace": 0.3, "lease": 200.0, "founders": 10}
+PRODUCTION = {"production": True, "clock_jump": 0.002, "pace": 0.3, "lease": 200.0, "founders": 10, "shards": 2}
 
 
 def plan_of(seed: int) -> Plan:

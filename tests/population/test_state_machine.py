@@ -25,7 +25,7 @@ from genepool.population import (
 from genepool.population.check import check
 from genepool.testing import Clock, make_birth, make_weights
 
-from .simulation import size_for
+from .simulation import with_shards
 
 LEASE = 100.0
 WORKERS = 3
@@ -40,7 +40,8 @@ class Twins(RuleBasedStateMachine):
         self.clock = Clock()
         self.path = tempfile.mkdtemp()
         files = Files(durability="fast", monotonic=self.clock)
-        DirectoryPopulation.establish(self.path, population_size=size_for(shards), lease=LEASE, files=files)
+        with with_shards(shards):
+            DirectoryPopulation.establish(self.path, population_size=100, lease=LEASE, files=files)
         store = MemoryStore(clock=self.clock, lease=LEASE)
         self.directories: list[Population] = []
         self.memories: list[Population] = []
