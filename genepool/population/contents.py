@@ -136,17 +136,17 @@ class Contents:
         return None
 
     def checkpoints(self, individual: Individual) -> list[tuple[int, str, str]]:
-        """Step, attempt and hash of every checkpoint, the furthest first; not read, not checked."""
-        parsed = ((attempt, naming.parse_checkpoint(part)) for attempt, part in self._parts(individual))
-        return sorted(((found[0], attempt, found[1]) for attempt, found in parsed if found), reverse=True)
+        """Step, attempt and part of every checkpoint, the furthest first; not read, not checked."""
+        parsed = ((naming.parse_checkpoint(part), attempt, part) for attempt, part in self._parts(individual))
+        return sorted(((found[0], attempt, part) for found, attempt, part in parsed if found), reverse=True)
 
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
         """The furthest checkpoint whose bytes have the hash that its name promises."""
-        for step, attempt, promised in self.checkpoints(individual):
+        for step, attempt, part in self.checkpoints(individual):
+            parsed = naming.parse_checkpoint(part)
             with contextlib.suppress(Damaged):
-                name = naming.of_attempt(attempt, naming.checkpoint_name(step, promised))
-                data = self._load(individual, name, LARGEST_FILE)
-                if sha256(data).startswith(promised):
+                data = self._load(individual, naming.of_attempt(attempt, part), LARGEST_FILE)
+                if parsed and sha256(data)[:32] == parsed[1]:
                     return Checkpoint(step=step, data=data)
         return None
 

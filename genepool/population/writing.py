@@ -98,7 +98,7 @@ class Writer:
         """
         path = self._shards.path(individual)
         for part in (naming.RESULT, naming.UNSYNCED, *names):
-            self._files.remove(f"{path}/{naming.of_attempt(individual.attempt, part)}")
+            self._files.remove_tree(f"{path}/{naming.of_attempt(individual.attempt, part)}")
 
     def write_reason(self, individual: Individual, reason: str) -> None:
         """The sentence that goes with FAILED."""

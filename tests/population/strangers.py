@@ -311,6 +311,9 @@ def _spoiled_files() -> Iterator[Case]:
         name = naming.of_attempt(future, part)
         yield f"{part[:10]}-of-the-future", lambda p, name=name: (p.path(p.training) / name).write_bytes(b"{}")
         yield f"{part[:10]}-of-the-future-a-directory", lambda p, name=name: (p.path(p.training) / name).mkdir()
+    for step in ("9" * 13, "007"):
+        name = naming.of_attempt(future, f"checkpoint-{step}-{'0' * 32}.safetensors")
+        yield f"checkpoint-of-step-{step}", lambda p, name=name: (p.path(p.training) / name).write_bytes(b"x")
     yield "attempt-as-a-directory", lambda p: (p.path(p.training) / f"r1-{WHO}").mkdir()
     yield "checkpoint-with-a-wrong-hash", _false_checkpoint
     yield "stranger-inside", lambda p: (p.path(p.alive) / "notes.txt").write_text("mine")
