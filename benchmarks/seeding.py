@@ -59,8 +59,8 @@ def seed_population(root: Path, size: int) -> Experiment:
         fitness = rng.randrange(10_000) / 10_000
         alive = Individual(id=identity, state=State.ALIVE, epoch=1, attempt=f"1-{who}", fitness=fitness)
         shard = naming.shard_name(naming.shard_of(identity, experiment.manifest.shards))
-        attempt = root / "pop" / shard / naming.encode(alive) / f"r1-{who}"
-        attempt.mkdir(parents=True)
+        place = root / "pop" / shard / naming.encode(alive)
+        place.mkdir()
         birth = Birth(
             dna=dna,
             mutation_seed=0,
@@ -70,11 +70,12 @@ def seed_population(root: Path, size: int) -> Experiment:
             created=1.0,
         )
         result = Result(id=identity, attempt=f"1-{who}", fitness=fitness, metrics={}, files=files, finished=2.0)
-        (attempt.parent / naming.BIRTH).write_bytes(msgspec.json.encode(birth))
-        (attempt / naming.RESULT).write_bytes(msgspec.json.encode(result))
+        (place / naming.BIRTH).write_bytes(msgspec.json.encode(birth))
+        (place / naming.of_attempt(alive.attempt, naming.RESULT)).write_bytes(msgspec.json.encode(result))
+        mine = place / naming.of_attempt(alive.attempt, naming.WEIGHTS)
         if number % SHARED_BY == 0:
-            weights = attempt / naming.WEIGHTS
+            weights = mine
             weights.write_bytes(WEIGHTS)
         else:
-            (attempt / naming.WEIGHTS).hardlink_to(weights)
+            mine.hardlink_to(weights)
     return experiment

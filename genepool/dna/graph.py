@@ -59,9 +59,9 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {vertex: tuple(edges) for vertex, edges in found.items()}
 
     @cached_property
-    def order(self) -> list[str]:
+    def order(self) -> tuple[str, ...]:
         """The vertices' IDs, each after all that lead to it; the input first, the output last."""
-        return topological_order((vertex.id for vertex in self.vertices), self.arcs)
+        return topological_order(tuple([vertex.id for vertex in self.vertices]), tuple(self.arcs))
 
     @property
     def arcs(self) -> list[tuple[str, str]]:

@@ -41,6 +41,7 @@ _CONV_BOUNDS = (
 # IDs become parts of tensor names ('.' separates there), of file names and of log lines.
 ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _is_id = ID_PATTERN.fullmatch
+_are_ids = re.compile(rf"(?:{ID_PATTERN.pattern}\n)+", re.ASCII).fullmatch
 
 
 def check(dna: DNA) -> None:
@@ -94,13 +95,16 @@ def _out_of_bounds(place: str, value: float, bounds: tuple[float, float]) -> Inv
 
 
 def _check_ids(dna: DNA) -> None:
-    for noun, things in (("vertex", dna.vertices), ("edge", dna.edges)):
-        for thing in things:
-            if not _is_id(thing.id):
-                raise InvalidDNAError(
-                    f"the {noun} ID {thing.id[:80]!r} is not allowed: 1 to 64 letters, digits, '-' and '_' make an ID."
-                )
-    repeated = _most_repeated([thing.id for thing in (*dna.vertices, *dna.edges)])
+    names = [thing.id for thing in (*dna.vertices, *dna.edges)]
+    # One look at all of them; an ID with a newline in it makes more lines than there are IDs.
+    lines = "\n".join(names) + "\n"
+    if not _are_ids(lines) or lines.count("\n") != len(names):
+        place = next(place for place, name in enumerate(names) if not _is_id(name))
+        noun = "vertex" if place < len(dna.vertices) else "edge"
+        raise InvalidDNAError(
+            f"the {noun} ID {names[place][:80]!r} is not allowed: 1 to 64 letters, digits, '-' and '_' make an ID."
+        )
+    repeated = _most_repeated(names)
     if repeated is not None:
         name, count = repeated
         raise InvalidDNAError(f"the ID '{name}' is used {count} times; each vertex and edge needs its own.")
@@ -143,16 +147,17 @@ def _check_graph(dna: DNA) -> None:
 
 def _check_primaries(dna: DNA) -> None:
     """Where edges meet, one of them must decide the depth and one the scale."""
-    targets = [edge.to_vertex for edge in dna.edges]
-    if len(targets) == len(set(targets)):
-        return  # they meet nowhere
-    into: dict[str, list[Edge]] = {}
+    first: dict[str, Edge] = {}
+    meeting: dict[str, list[Edge]] = {}
     for edge in dna.edges:
-        into.setdefault(edge.to_vertex, []).append(edge)
-    for vertex, edges in into.items():
-        if len(edges) > 1:  # most vertices have one
-            _check_primary(vertex, "depth", [edge.depth_precedence for edge in edges])
-            _check_primary(vertex, "scale", [edge.scale_precedence for edge in edges])
+        vertex = edge.to_vertex
+        if vertex not in first:
+            first[vertex] = edge  # most vertices have no other
+        else:
+            meeting.setdefault(vertex, [first[vertex]]).append(edge)
+    for vertex, edges in meeting.items():
+        _check_primary(vertex, "depth", [edge.depth_precedence for edge in edges])
+        _check_primary(vertex, "scale", [edge.scale_precedence for edge in edges])
 
 
 def _check_primary(vertex: str, kind: str, ranks: list[int]) -> None:

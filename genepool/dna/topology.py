@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 
 Arc = tuple[str, str]
@@ -34,10 +35,12 @@ def reachable(start: str, arcs: Iterable[Arc]) -> set[str]:
     return seen
 
 
-def topological_order(vertices: Iterable[str], arcs: Iterable[Arc]) -> list[str]:
+@lru_cache(maxsize=8)
+def topological_order(vertices: tuple[str, ...], arcs: tuple[Arc, ...]) -> tuple[str, ...]:
     """The vertices with each after all its predecessors; ties go by ID, so that one graph has one order.
 
     Vertices on a cycle, or behind one, are left out: the result is shorter than `vertices` exactly if there is a cycle.
+    The latest are remembered, since most mutations leave the graph as it is and change a number on it.
     """
     missing = dict.fromkeys(vertices, 0)
     successors: defaultdict[str, list[str]] = defaultdict(list)
@@ -54,4 +57,4 @@ def topological_order(vertices: Iterable[str], arcs: Iterable[Arc]) -> list[str]
             missing[target] -= 1
             if missing[target] == 0:
                 heappush(ready, target)
-    return order
+    return tuple(order)

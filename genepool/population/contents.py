@@ -2,14 +2,18 @@
 
     dna.json                            the birth record
     inherit.safetensors                 hard link to (or copy of) the parent's weights; removed after training
-    a<epoch>-<who>/                     attempt in progress, written by its owner only
-        checkpoint-<step>-<hash>.safetensors
-    r<epoch>-<who>/                     finished attempt
-        result.json                     fitness, metrics, hash and size of every file
-        weights.safetensors
-    failure-<epoch>-<who>.json          the sentence that goes with FAILED
+    <epoch>-<who>.<part>                what an attempt wrote: result, weights, checkpoint, ... (naming.py has them all)
 
 Every path holds the individual's whole name, so a former owner's calls fail with ENOENT from the moment of a takeover.
+If a cache leads it there all the same, it writes only names of its own: a prefix belongs to its attempt's owner alone,
+and which attempt counts is said by the individual's name.
+
+A result is complete exactly if it decodes, names this individual and this attempt, and every file has the hash that it
+promises. It is written last, and the beginning of a JSON object never decodes, so a crash at any point, or a former
+owner that is still writing, leaves a complete result or none. Complete is not yet durable: what a killed process wrote
+may still be in memory, and after a failed sync the disk may never get it although it reads well. Therefore, where syncs
+are asked for, `result.json` gets its name only after its bytes, and those of the files before it, were synced. Whoever
+adopts a result then only has to sync the names.
 """
 
 from __future__ import annotations
@@ -17,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
@@ -84,7 +87,7 @@ class Contents:
         return result
 
     def _result(self, individual: Individual, attempt: str) -> Result:
-        place = f"r{attempt}/{naming.RESULT}"
+        place = naming.of_attempt(attempt, naming.RESULT)
         result = _decoded(self._results, self._load(individual, place, LARGEST_RECORD), "result", place)
         good = result.id == individual.id and result.attempt == attempt and math.isfinite(result.fitness)
         if not (good and all(naming.is_file(name) and naming.is_hash(f.sha256) for name, f in result.files.items())):
@@ -93,7 +96,7 @@ class Contents:
 
     def stored(self, individual: Individual, result: Result, name: str) -> bytes:
         """One file of a result, checked."""
-        data = self._load(individual, f"r{result.attempt}/{name}", LARGEST_FILE)
+        data = self._load(individual, naming.of_attempt(result.attempt, name), LARGEST_FILE)
         promised = result.files[name]
         if len(data) != promised.size or sha256(data) != promised.sha256:
             raise Damaged("files", f"{name} of {individual.id} does not have the hash that its result promises")
@@ -108,45 +111,47 @@ class Contents:
 
     def reason(self, individual: Individual) -> str:
         """The sentence that a failing attempt left, or nothing."""
-        path = f"{self._shards.path(individual)}/{naming.failure_name(f'{individual.epoch}-{individual.owner}')}"
+        name = naming.of_attempt(f"{individual.epoch}-{individual.owner}", naming.FAILURE)
+        path = f"{self._shards.path(individual)}/{name}"
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self._files.load(path, LARGEST_RECORD), type=str)
         return ""
 
-    def complete_results(self, individual: Individual) -> Iterator[Result]:
-        """Results of finished attempts with every hash checked, the newest first."""
-        finished = [attempt for is_result, attempt in self._attempts(individual) if is_result]
-        for attempt in sorted(finished, key=lambda attempt: int(attempt.partition("-")[0]), reverse=True):
-            with contextlib.suppress(Damaged):
+    def complete_result(self, individual: Individual) -> Result | None:
+        """The result of the newest attempt that has a complete one."""
+        finished = [attempt for attempt, part in self._parts(individual) if part == naming.RESULT]
+        for attempt in sorted(finished, key=naming.epoch_of, reverse=True):
+            try:
                 result = self._result(individual, attempt)
                 for name in result.files:
                     self.stored(individual, result, name)
-                yield result
+                return result
+            except Missing as missing:
+                # Nobody removes the owner's files while they are its own, so it is the path that leads nowhere. To take
+                # the result for incomplete, and write it anew, might destroy what somebody has adopted meanwhile.
+                if attempt == individual.attempt:
+                    raise ConcurrencyError(f"Individual {individual.id} was taken over; choose again.") from missing
+            except Damaged:
+                continue
+        return None
 
     def checkpoints(self, individual: Individual) -> list[tuple[int, str, str]]:
-        """Step, attempt and file of every checkpoint, the furthest first; not read, not checked."""
-        found = []
-        for is_result, attempt in self._attempts(individual):
-            directory = f"{'r' if is_result else 'a'}{attempt}"
-            for name in self.names(f"{self._shards.path(individual)}/{directory}"):
-                parsed = naming.parse_checkpoint(name)
-                if parsed:
-                    found.append((parsed[0], attempt, f"{directory}/{name}"))
-        return sorted(found, reverse=True)
+        """Step, attempt and part of every checkpoint, the furthest first; not read, not checked."""
+        parsed = ((naming.parse_checkpoint(part), attempt, part) for attempt, part in self._parts(individual))
+        return sorted(((found[0], attempt, part) for found, attempt, part in parsed if found), reverse=True)
 
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
         """The furthest checkpoint whose bytes have the hash that its name promises."""
-        for step, _, place in self.checkpoints(individual):
-            parsed = naming.parse_checkpoint(place.rpartition("/")[2])
+        for step, attempt, part in self.checkpoints(individual):
+            parsed = naming.parse_checkpoint(part)
             with contextlib.suppress(Damaged):
-                data = self._load(individual, place, LARGEST_FILE)
+                data = self._load(individual, naming.of_attempt(attempt, part), LARGEST_FILE)
                 if parsed and sha256(data)[:32] == parsed[1]:
                     return Checkpoint(step=step, data=data)
         return None
 
-    def _attempts(self, individual: Individual) -> list[tuple[bool, str]]:
-        parsed = (naming.parse_attempt(name) for name in self.entries(individual))
-        return [(found[0], found[2]) for found in parsed if found]
+    def _parts(self, individual: Individual) -> list[tuple[str, str]]:
+        return [found for name in self.entries(individual) if (found := naming.parse_of_attempt(name))]
 
     def entries(self, individual: Individual) -> list[str]:
         """The names in an individual's directory."""
@@ -157,15 +162,6 @@ class Contents:
             raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else.") from error
         except NotADirectoryError as error:
             raise Damaged("contents", f"{path} is not a directory") from error
-        except OSError as error:
-            raise StorageError(f"{path} cannot be listed: {error}; try again later.") from error
-
-    def names(self, path: str) -> list[str]:
-        """The names in a directory inside an individual; none if it is gone."""
-        try:
-            return self._files.list(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
         except OSError as error:
             raise StorageError(f"{path} cannot be listed: {error}; try again later.") from error
 

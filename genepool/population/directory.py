@@ -142,7 +142,7 @@ class DirectoryPopulation(DirectoryView, Population):
         weights = self.read_result(parent).files.get(naming.WEIGHTS)
         if weights is None:
             return None, None
-        return f"{self._shards.path(parent)}/r{parent.attempt}/{naming.WEIGHTS}", weights.sha256
+        return f"{self._shards.path(parent)}/{naming.of_attempt(parent.attempt, naming.WEIGHTS)}", weights.sha256
 
     def _lost_parent(self, parent: Individual | None, error: OSError) -> StorageError | ConcurrencyError:
         # Killed and collected meanwhile, or damaged: reading it again tells, and deals with it.
@@ -187,11 +187,13 @@ class DirectoryPopulation(DirectoryView, Population):
         return self._publish(individual, result)
 
     def _adopted(self, mine: Individual) -> Individual | None:
-        for result in self._contents.complete_results(mine):
-            with self._writing_into(mine):
-                self._files.sync_dir(self._shards.path(mine))
-            return self._publish(mine, result)
-        return None
+        result = self._contents.complete_result(mine)
+        if result is None:
+            return None
+        # Its bytes are on the disk, or it would not have this name; of the names in its directory nobody knows.
+        with self._writing_into(mine):
+            self._files.sync_dir(self._shards.path(mine))
+        return self._publish(mine, result)
 
     def _publish(self, individual: Individual, result: Result) -> Individual:
         alive = self._move("finish", individual, individual.finished(result.attempt, result.fitness), sync=True)

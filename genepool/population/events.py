@@ -36,8 +36,10 @@ class EventLog:
     def note(self, what: str, *, identity: str = "", name: str = "", note: str = "") -> None:
         """Writes a line if that is possible."""
         event = Event(time=round(self._files.wall(), 3), what=what, id=identity, name=name, note=note)
-        with contextlib.suppress(OSError):
+        try:
             self._log.append(self._encode(event), lasting=False)
+        except OSError:
+            return
 
     def close(self) -> None:
         """Gives the file back."""

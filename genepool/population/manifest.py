@@ -28,7 +28,7 @@ _LARGEST = 1 << 20
 _RESERVE = "reserve"
 _RESERVE_BYTES = 2 << 20
 _ONE_SHARD = 100
-_LIVING_A_SHARD = 32
+_LIVING_A_SHARD = 16
 _MOST_SHARDS = 4096
 
 
@@ -49,7 +49,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shards_for(population_size: int) -> int:
-    """A power of two with at most 32 living each, since the price of a draw is the length of its listing.
+    """A power of two with at most 16 living each, since the price of a draw is the length of its listing.
 
     A small population is one shard: then the draws do not depend on the random letters of names, and runs repeat.
     """

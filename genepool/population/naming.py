@@ -8,6 +8,15 @@
     Q1_<id>_<who>-<why>                                 quarantined
     X1_<id>_<who>                                       being collected
 
+and inside an individual, beside its birth and its heritage, what attempts wrote:
+
+    <epoch>-<who>.result.json                           fitness, metrics, hash and size of every file of the attempt
+    <epoch>-<who>.result                                the same until its bytes are on the disk
+    <epoch>-<who>.weights.safetensors                   or any other file of a result
+    <epoch>-<who>.checkpoint-<step>-<hash>.safetensors
+    <epoch>-<who>.new                                   the same while it is written
+    <epoch>-<who>.failure.json                          the sentence that goes with FAILED
+
 Everything is anchored ASCII; what does not come back letter for letter when it is parsed and written again is foreign.
 The digit is the schema: a name that differs only there was written by a newer release.
 """
@@ -28,6 +37,9 @@ MAX_EPOCH = 99999
 MAX_STEP = 10**12
 WEIGHTS = "weights.safetensors"
 RESULT = "result.json"
+UNSYNCED = "result"
+NEW = "new"
+FAILURE = "failure.json"
 BIRTH = "dna.json"
 INHERITED = "inherit.safetensors"
 PREFIX_LENGTH = 3
@@ -53,7 +65,7 @@ _NEWER = re.compile("[tTADFQX][02-9]_[0-9a-z_.-]*", re.ASCII)
 _ONE_ID = re.compile(_ID, re.ASCII)
 _ONE_WHO = re.compile(_WHO, re.ASCII)
 _ONE_WHY = re.compile(_WHY, re.ASCII)
-_ATTEMPT_DIRECTORY = re.compile(f"([ar])(({_EPOCH})-{_WHO})", re.ASCII)
+_OF_AN_ATTEMPT = re.compile(f"({_EPOCH}-{_WHO})[.]([a-z0-9_.-]+)", re.ASCII)
 _CHECKPOINT = re.compile("checkpoint-([0-9]{1,13})-([0-9a-f]{32})[.]safetensors", re.ASCII)
 _FILE = re.compile("[a-z][a-z0-9_-]{0,40}[.][a-z0-9]{1,16}", re.ASCII)
 _HASH = re.compile("[0-9a-f]{64}", re.ASCII)
@@ -162,7 +174,7 @@ def _parse_with_fitness(groups: tuple[str, ...]) -> Individual | None:
     except ValueError:
         return None
     # 1e999 reads as infinity and 0.50 would be written 0.5: neither was written by us.
-    if fitness_text(fitness) != text or int(attempt.partition("-")[0]) > int(epoch):
+    if fitness_text(fitness) != text or epoch_of(attempt) > int(epoch):
         return None
     if not end:
         return Individual(id=identity, state=State.ALIVE, epoch=int(epoch), attempt=attempt, fitness=fitness)
@@ -192,8 +204,8 @@ def is_hash(text: str) -> bool:
 
 
 def is_file(text: str) -> bool:
-    """Whether an attempt may hold a file of this name: one plain component, no path."""
-    return _FILE.fullmatch(text) is not None and text != RESULT
+    """Whether a result may have a file of this name: one plain component, no path, and nothing that we write."""
+    return _FILE.fullmatch(text) is not None and text not in (RESULT, FAILURE)
 
 
 def valid_why(why: str) -> str:
@@ -203,28 +215,37 @@ def valid_why(why: str) -> str:
     return why
 
 
-def parse_attempt(name: str) -> tuple[bool, int, str] | None:
-    """Of an entry inside an individual: whether it is a finished attempt, its epoch, its attempt; None if neither."""
-    found = _ATTEMPT_DIRECTORY.fullmatch(name)
-    return (found[1] == "r", int(found[3]), found[2]) if found else None
+def of_attempt(attempt: str, part: str) -> str:
+    """The name inside an individual of what an attempt wrote; only the attempt's owner ever makes such a name."""
+    return f"{attempt}.{part}"
+
+
+def parse_of_attempt(name: str) -> tuple[str, str] | None:
+    """Of an entry inside an individual: the attempt that wrote it and which part of it this is; None if none did."""
+    found = _OF_AN_ATTEMPT.fullmatch(name)
+    return (found[1], found[2]) if found and _is_part(found[2]) else None
+
+
+def _is_part(text: str) -> bool:
+    return text in (RESULT, UNSYNCED, NEW, FAILURE) or is_file(text) or parse_checkpoint(text) is not None
+
+
+def epoch_of(attempt: str) -> int:
+    """The epoch in which an attempt was made."""
+    return int(attempt.partition("-")[0])
 
 
 def checkpoint_name(step: int, sha256: str) -> str:
-    """A checkpoint's file carries its step, so that progress shows in a listing, and its hash, so that damage shows."""
+    """A checkpoint carries its step, so that progress shows in a listing, and its hash, so that damage shows."""
     if not 0 <= step <= MAX_STEP:
         raise ValueError(f"A checkpoint's step is between 0 and {MAX_STEP}, not {step}.")
     return f"checkpoint-{step}-{sha256[:32]}.safetensors"
 
 
 def parse_checkpoint(name: str) -> tuple[int, str] | None:
-    """Step and first half of the hash of a checkpoint's file, or None."""
+    """Step and first half of the hash of a checkpoint, or None."""
     found = _CHECKPOINT.fullmatch(name)
     return (int(found[1]), found[2]) if found else None
-
-
-def failure_name(attempt: str) -> str:
-    """The file that says at length why an attempt made its individual fail; written by that attempt only."""
-    return f"failure-{attempt}.json"
 
 
 def config_name(version: int) -> str:

@@ -61,49 +61,49 @@ class Writer:
             elif naming.INHERITED not in self._files.list(path):
                 raise
 
-    def open_attempt(self, individual: Individual) -> str:
-        """The directory of the owner's attempt, made if need be."""
-        path = f"{self._shards.path(individual)}/a{individual.attempt}"
-        # Nobody else makes this name: if it exists, we made it.
-        with contextlib.suppress(FileExistsError):
-            self._files.mkdir(path)
-        return path
-
     def write_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
         """A new checkpoint beside the old, then without it."""
-        path = self.open_attempt(individual)
-        older = [name for name in self._files.list(path) if naming.parse_checkpoint(name) or name == "new"]
-        name = naming.checkpoint_name(checkpoint.step, sha256(checkpoint.data))
+        path, attempt = self._shards.path(individual), individual.attempt
+        older = [name for name in self._files.list(path) if _is_checkpoint(name, attempt)]
+        new = naming.of_attempt(attempt, naming.NEW)
+        name = naming.of_attempt(attempt, naming.checkpoint_name(checkpoint.step, sha256(checkpoint.data)))
         if name in older:
             return
-        self._files.remove(f"{path}/new")
-        self._files.save(f"{path}/new", checkpoint.data)
-        commit(self._files, path, "new", name)
+        self._files.remove(f"{path}/{new}")
+        self._files.save(f"{path}/{new}", checkpoint.data)
+        commit(self._files, path, new, name)
         self._files.sync_dir(path)
-        self._files.sync_dir(self._shards.path(individual))
         for old in older:
             self._files.remove(f"{path}/{old}")
 
     def write_result(self, individual: Individual, result: Result, files: Mapping[str, bytes]) -> None:
-        """A complete attempt, then the rename that says so."""
-        path = self.open_attempt(individual)
+        """All files of the owner's attempt, and then the result that binds them."""
+        path, attempt = self._shards.path(individual), individual.attempt
         for name, data in files.items():
-            self._files.save(f"{path}/{name}", data)
-        self._files.save(f"{path}/{naming.RESULT}", msgspec.json.encode(result))
+            self._files.save(f"{path}/{naming.of_attempt(attempt, name)}", data)
+        final, record = naming.of_attempt(attempt, naming.RESULT), msgspec.json.encode(result)
+        if not self._files.safe:
+            self._files.save(f"{path}/{final}", record)
+            return
+        # Others may adopt whatever is complete under this name, so it must not show before its bytes are on the disk.
+        unsynced = naming.of_attempt(attempt, naming.UNSYNCED)
+        self._files.save(f"{path}/{unsynced}", record)
+        commit(self._files, path, unsynced, final)
         self._files.sync_dir(path)
-        parent = self._shards.path(individual)
-        commit(self._files, parent, f"a{individual.attempt}", f"r{individual.attempt}")
-        self._files.sync_dir(parent)
 
     def clear_result(self, individual: Individual, names: Iterable[str]) -> None:
-        """Removes what a failed `write_result` of the owner's attempt may have left; its checkpoint stays."""
-        for name in (*names, naming.RESULT):
-            self._files.remove(f"{self._shards.path(individual)}/a{individual.attempt}/{name}")
+        """Removes what a failed `write_result` of the owner's attempt may have left; its checkpoint stays.
+
+        The result goes first: one that decodes without its files would look as if somebody else had been here.
+        """
+        path = self._shards.path(individual)
+        for part in (naming.RESULT, naming.UNSYNCED, *names):
+            self._files.remove_tree(f"{path}/{naming.of_attempt(individual.attempt, part)}")
 
     def write_reason(self, individual: Individual, reason: str) -> None:
         """The sentence that goes with FAILED."""
-        path = f"{self._shards.path(individual)}/{naming.failure_name(individual.attempt)}"
-        self._files.save(path, msgspec.json.encode(reason))
+        name = naming.of_attempt(individual.attempt, naming.FAILURE)
+        self._files.save(f"{self._shards.path(individual)}/{name}", msgspec.json.encode(reason))
 
     def drop_inherited(self, individual: Individual) -> None:
         """Removes the link to the parent's weights, which kept their space in use."""
@@ -115,26 +115,17 @@ class Writer:
         path = self._shards.path(individual)
         with contextlib.suppress(OSError):
             for name in self._files.list(path):
-                attempt = naming.parse_attempt(name)
-                if name == naming.INHERITED:
-                    self._files.remove(f"{path}/{name}")
-                elif attempt and name != f"r{individual.attempt}":
+                if _was_for_training(name, individual.attempt):
                     self._files.remove_tree(f"{path}/{name}")
-                elif attempt:
-                    self._remove_checkpoints(f"{path}/{name}")
 
     def remove(self, individual: Individual, result: Result | None) -> None:
         """Removes a whole individual; a result tells what is in it, which mostly saves looking."""
         path = self._shards.path(individual)
         if result is not None:
-            attempt = f"{path}/r{result.attempt}"
             with contextlib.suppress(OSError):
-                for file in (
-                    f"{path}/{naming.BIRTH}",
-                    *(f"{attempt}/{name}" for name in (*result.files, naming.RESULT)),
-                ):
-                    self._files.unlink(file)
-                self._files.rmdir(attempt)
+                self._files.unlink(f"{path}/{naming.BIRTH}")
+                for part in (*result.files, naming.RESULT):
+                    self._files.unlink(f"{path}/{naming.of_attempt(result.attempt, part)}")
                 self._files.rmdir(path)
                 return
         self._files.remove_tree(path)
@@ -143,20 +134,24 @@ class Writer:
         """Removes everything large from a DEAD or FAILED individual."""
         path = self._shards.path(individual)
         for name in self._contents.entries(individual):
-            attempt = naming.parse_attempt(name)
-            if name == naming.INHERITED:
-                self._files.remove(f"{path}/{name}")
-            elif attempt and attempt[0]:
-                self._strip_attempt(f"{path}/{name}")
-            elif attempt:
+            found = naming.parse_of_attempt(name)
+            if name == naming.INHERITED or (found and found[1] not in (naming.RESULT, naming.FAILURE)):
                 self._files.remove_tree(f"{path}/{name}")
 
-    def _strip_attempt(self, path: str) -> None:
-        for name in self._contents.names(path):
-            if name != naming.RESULT:
-                self._files.remove_tree(f"{path}/{name}")
 
-    def _remove_checkpoints(self, path: str) -> None:
-        for name in self._files.list(path):
-            if naming.parse_checkpoint(name):
-                self._files.remove(f"{path}/{name}")
+def _is_checkpoint(name: str, attempt: str) -> bool:
+    """Whether this attempt wrote it and it is a checkpoint, or was to become one."""
+    found = naming.parse_of_attempt(name)
+    return found is not None and found[0] == attempt and _is_of_training(found[1])
+
+
+def _was_for_training(name: str, attempt: str) -> bool:
+    """Whether it is not needed any more once this attempt's result counts."""
+    found = naming.parse_of_attempt(name)
+    if found is None:
+        return name == naming.INHERITED
+    return found[0] != attempt or _is_of_training(found[1])
+
+
+def _is_of_training(part: str) -> bool:
+    return part == naming.NEW or naming.parse_checkpoint(part) is not None

@@ -14,10 +14,12 @@ import hashlib
 import random
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
+from unittest import mock
 
 from genepool.errors import GenepoolError, StepAbandoned
-from genepool.population import DirectoryPopulation, State
+from genepool.population import DirectoryPopulation, State, manifest
 from genepool.population.check import Report, check
 
 from .fake_files import Crash, Disk, FakeFiles, Folder
@@ -56,6 +58,14 @@ class Plan:
     """Whether the production worker is simulated, or the toy, which does odder things."""
 
 
+def with_shards(number: int) -> AbstractContextManager[object]:
+    """Experiments that are created meanwhile have so many shards, whatever their size.
+
+    How rough a history is depends on it: with more shards than were meant, most of its calls are listings.
+    """
+    return mock.patch.object(manifest, "shards_for", lambda _: number)
+
+
 class Over(BaseException):
     """The simulation has made all its calls."""
 
@@ -82,7 +92,8 @@ class Simulation:
         self._running = [True] * plan.workers
         self._done = threading.Event()
         self.disk.root.entries["exp"] = self.disk.root.durable["exp"] = Folder()
-        self.kind.establish(ROOT, population_size=100 * plan.shards, lease=plan.lease, files=self.client())
+        with with_shards(plan.shards):
+            self.kind.establish(ROOT, population_size=plan.size, lease=plan.lease, files=self.client())
         self.disk.sync()
 
     def client(self, meddle: Any = None, stale: float = 0.0, number: int = 0) -> FakeFiles:

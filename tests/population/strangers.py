@@ -254,8 +254,7 @@ def _spoiled_records(name: str, changes: dict[str, dict[str, Any]]) -> Iterator[
 
 
 def _record(place: Place, name: str) -> Path:
-    path = place.path(place.alive)
-    return path / name if name == "dna.json" else path / f"r{place.alive.attempt}" / name
+    return place.path(place.alive) / name if name == naming.BIRTH else _of_attempt(place, place.alive, name)
 
 
 def _change(path: Path, change: dict[str, Any], identity: str) -> None:
@@ -306,8 +305,16 @@ def _spoiled_files() -> Iterator[Case]:
     yield "weights-a-fifo", lambda p: _replace(_weights(p), os.mkfifo)
     yield "weights-a-directory", lambda p: _replace(_weights(p), lambda path: path.mkdir())
     yield "inherited-missing", lambda p: (p.path(p.training) / naming.INHERITED).unlink()
-    yield "attempt-missing", lambda p: (p.path(p.alive) / f"r{p.alive.attempt}").rename(p.path(p.alive) / "gone")
-    yield "attempt-of-the-future", lambda p: (p.path(p.training) / f"r99999-{WHO}").mkdir()
+    yield "attempt-missing", _lose_the_attempt
+    future = f"99999-{WHO}"
+    for part in (naming.RESULT, naming.WEIGHTS, naming.NEW, naming.checkpoint_name(9, "0" * 64)):
+        name = naming.of_attempt(future, part)
+        yield f"{part[:10]}-of-the-future", lambda p, name=name: (p.path(p.training) / name).write_bytes(b"{}")
+        yield f"{part[:10]}-of-the-future-a-directory", lambda p, name=name: (p.path(p.training) / name).mkdir()
+    for step in ("9" * 13, "007"):
+        name = naming.of_attempt(future, f"checkpoint-{step}-{'0' * 32}.safetensors")
+        yield f"checkpoint-of-step-{step}", lambda p, name=name: (p.path(p.training) / name).write_bytes(b"x")
+    yield "attempt-as-a-directory", lambda p: (p.path(p.training) / f"r1-{WHO}").mkdir()
     yield "checkpoint-with-a-wrong-hash", _false_checkpoint
     yield "stranger-inside", lambda p: (p.path(p.alive) / "notes.txt").write_text("mine")
     yield "symlink-inside-the-dead", lambda p: (p.path(p.dead) / "home").symlink_to(p.path(p.alive))
@@ -318,13 +325,20 @@ def _spoiled_files() -> Iterator[Case]:
 
 
 def _weights(place: Place) -> Path:
-    return place.path(place.alive) / f"r{place.alive.attempt}" / naming.WEIGHTS
+    return _of_attempt(place, place.alive, naming.WEIGHTS)
+
+
+def _of_attempt(place: Place, individual: Individual, part: str) -> Path:
+    return place.path(individual) / naming.of_attempt(individual.attempt, part)
 
 
 def _false_checkpoint(place: Place) -> None:
-    attempt = place.path(place.training) / f"a{place.training.attempt}"
-    attempt.mkdir(exist_ok=True)
-    (attempt / naming.checkpoint_name(10**6, "0" * 64)).write_bytes(b"not that")
+    _of_attempt(place, place.training, naming.checkpoint_name(10**6, "0" * 64)).write_bytes(b"not that")
+
+
+def _lose_the_attempt(place: Place) -> None:
+    for part in (naming.WEIGHTS, naming.RESULT):
+        _of_attempt(place, place.alive, part).rename(place.path(place.alive) / f"gone-{part}")
 
 
 # The rest of the experiment's directory.

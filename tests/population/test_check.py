@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from genepool.population import DirectoryPopulation, Files, naming
+from genepool.population import DirectoryPopulation, Files, Individual, naming
 from genepool.population.check import Report, check
 from genepool.population.doctor import examine
 from genepool.testing import make_birth, make_weights
@@ -33,6 +33,9 @@ class Scene:
 
     def place(self, individual: object) -> Path:
         return self.at(naming.encode(individual))
+
+    def weights(self, individual: Individual) -> Path:
+        return self.place(individual) / naming.of_attempt(individual.attempt, naming.WEIGHTS)
 
     def broken(self, **options: object) -> set[str]:
         report: Report = check(self.path, files=FAST, **options)
@@ -77,7 +80,7 @@ def test_a_copy_breaks_i2(scene: Scene) -> None:
 @pytest.mark.parametrize("victim", ["parent", "dead"])
 def test_damaged_weights_break_i3(scene: Scene, victim: str) -> None:
     individual = getattr(scene, victim)
-    (scene.place(individual) / f"r{individual.attempt}" / naming.WEIGHTS).write_bytes(make_weights(2))
+    scene.weights(individual).write_bytes(make_weights(2))
     # The child's heritage is a link to the parent's file and so shares its fate.
     assert scene.broken() == {"I3"} | ({"I6"} if victim == "parent" else set())
 
@@ -85,7 +88,7 @@ def test_damaged_weights_break_i3(scene: Scene, victim: str) -> None:
 def test_missing_weights_break_i3_unless_dead(scene: Scene) -> None:
     scene.worker.strip(scene.dead)
     assert scene.broken() == set()
-    (scene.place(scene.parent) / f"r{scene.parent.attempt}" / naming.WEIGHTS).unlink()
+    scene.weights(scene.parent).unlink()
     assert scene.broken() == {"I3"}
 
 

@@ -8,6 +8,8 @@ from genepool.population import DirectoryPopulation, Files, MemoryPopulation, Me
 from genepool.testing import Clock
 from genepool.testing.population_contract import Exam, PopulationContract
 
+from .simulation import with_shards
+
 LEASE = 100.0
 
 
@@ -25,5 +27,6 @@ class TestDirectoryPopulation(PopulationContract):
         durability, shards = request.param.split("-")
         clock = Clock()
         files = Files(durability=durability, monotonic=clock)
-        DirectoryPopulation.establish(tmp_path, population_size=100 * int(shards), lease=LEASE, files=files)
+        with with_shards(int(shards)):
+            DirectoryPopulation.establish(tmp_path, population_size=100, lease=LEASE, files=files)
         return Exam(join=lambda: DirectoryPopulation.open(tmp_path, files=files), clock=clock, lease=LEASE)

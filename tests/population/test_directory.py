@@ -69,6 +69,10 @@ def inside(worker: DirectoryPopulation, individual: Individual) -> set[str]:
     return {str(found.relative_to(path)) for found in path.rglob("*")}
 
 
+def part(worker: DirectoryPopulation, individual: Individual, name: str) -> Path:
+    return Path(worker._shards.path(individual)) / naming.of_attempt(individual.attempt, name)
+
+
 def grown(worker: DirectoryPopulation, number: int = 1, parent: Individual | None = None) -> Individual:
     return worker.finish(worker.create(make_birth(number), parent=parent), fitness=number / 10, files=FILES)
 
@@ -92,24 +96,24 @@ def test_a_complete_result_is_adopted(worker: DirectoryPopulation, files: Refusi
     alive = other.take_over(child)
     assert (alive.state, alive.fitness, alive.epoch, alive.attempt) == (State.ALIVE, 0.625, 2, f"1-{worker.who}")
     assert other.weights(alive) == make_weights()
-    assert inside(other, alive) == {"dna.json", f"r1-{worker.who}"} | {
-        f"r1-{worker.who}/{name}" for name in ("result.json", naming.WEIGHTS)
-    }
+    assert inside(other, alive) == {"dna.json", f"1-{worker.who}.result.json", f"1-{worker.who}.weights.safetensors"}
 
 
-@pytest.mark.parametrize("damage", ["weights", "result", "missing"])
+@pytest.mark.parametrize("damage", ["weights", "result", "torn", "missing"])
 def test_a_damaged_result_is_not_adopted_but_its_checkpoint_is_used(
     worker: DirectoryPopulation, files: Refusing, damage: str
 ) -> None:
     child = leave_a_result(worker, files)
-    attempt = Path(worker._shards.path(child)) / f"r1-{worker.who}"
+    weights, result = (part(worker, child, name) for name in (naming.WEIGHTS, naming.RESULT))
     match damage:
         case "weights":
-            (attempt / naming.WEIGHTS).write_bytes(make_weights(9))
+            weights.write_bytes(make_weights(9))
         case "result":
-            (attempt / "result.json").write_text("{}")
+            result.write_text("{}")
+        case "torn":
+            result.write_bytes(result.read_bytes()[:-1])
         case "missing":
-            (attempt / naming.WEIGHTS).unlink()
+            weights.unlink()
     other = join(worker)
     mine = other.take_over(child)
     assert mine.state is State.TRAINING
@@ -124,9 +128,22 @@ def test_a_failed_finish_is_repeated_by_taking_over_oneself(worker: DirectoryPop
     with pytest.raises(StorageError):
         worker.finish(child, fitness=0.5, files=FILES)
     del files.refused["rename"]
-    again = worker.take_over(child)
-    assert again.state is State.TRAINING
-    assert worker.finish(again, fitness=0.5, files=FILES).state is State.ALIVE
+    alive = worker.take_over(child)
+    assert (alive.state, alive.attempt, alive.fitness) == (State.ALIVE, child.attempt, 0.5)
+
+
+def test_an_owner_whose_files_seem_gone_does_not_write_them_again(worker: DirectoryPopulation, files: Refusing) -> None:
+    """A thief has adopted the result, and a cache leads the old name to it, but not always."""
+    child = worker.create(make_birth(1))
+    files.refused["rename"] = errno.EIO
+    with pytest.raises(StorageError):
+        worker.finish(child, fitness=0.5, files=FILES)
+    del files.refused["rename"]
+    part(worker, child, naming.WEIGHTS).rename(worker.path / "aside")
+    with pytest.raises(ConcurrencyError, match="taken over"):
+        worker.finish(child, fitness=0.5, files=FILES)
+    (worker.path / "aside").rename(part(worker, child, naming.WEIGHTS))
+    assert worker.finish(child, fitness=0.5, files=FILES).state is State.ALIVE
 
 
 @pytest.mark.parametrize("number", [errno.EMLINK, errno.EXDEV, errno.EPERM])
@@ -143,12 +160,12 @@ def test_with_links_the_child_costs_no_space(worker: DirectoryPopulation) -> Non
     child = worker.create(make_birth(2), parent=parent)
     assert (Path(worker._shards.path(child)) / naming.INHERITED).stat().st_nlink == 2
     alive = worker.finish(child, fitness=0.5)
-    assert inside(worker, alive) == {"dna.json", f"r1-{worker.who}", f"r1-{worker.who}/result.json"}
+    assert inside(worker, alive) == {"dna.json", f"1-{worker.who}.result.json"}
 
 
 def test_a_parent_that_lost_its_weights_is_quarantined(worker: DirectoryPopulation) -> None:
     parent = grown(worker)
-    (Path(worker._shards.path(parent)) / f"r{parent.attempt}" / naming.WEIGHTS).unlink()
+    part(worker, parent, naming.WEIGHTS).unlink()
     with pytest.raises(ConcurrencyError, match="quarantine"):
         worker.create(make_birth(2), parent=parent)
     assert [individual.state for individual in worker.snapshot()] == [State.QUARANTINED]
@@ -159,8 +176,9 @@ def test_debris_of_crashed_workers_is_collected(worker: DirectoryPopulation, fil
     shard = worker.path / "pop" / "0000"
     identity = "0" * 25
     for name in (f"t1_{identity}_deaddead", f"X1_{identity[:-1]}1_deaddead"):
-        (shard / name / "r1-deaddead").mkdir(parents=True)
-        (shard / name / "r1-deaddead" / "file").write_text("x")
+        (shard / name / "folder").mkdir(parents=True)
+        for file in ("1-deaddead.result.json", "folder/file"):
+            (shard / name / file).write_text("x")
     for _ in range(15):
         clock.advance(LEASE / 10)
         worker.beat("step", round(clock.now))

@@ -6,7 +6,9 @@ After each fault the invariants hold, and a fresh worker takes over what was lef
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +16,12 @@ from typing import Any
 import pytest
 
 from genepool.errors import GenepoolError
-from genepool.population import Checkpoint, DirectoryPopulation, Individual
+from genepool.population import Checkpoint, DirectoryPopulation, Individual, State
 from genepool.population.check import check
 from genepool.population.manifest import publish_config
 from genepool.testing import Clock, make_birth, make_weights
 
-from .fake_files import Crash, Disk, FakeFiles
+from .fake_files import Crash, Disk, FakeFiles, Folder
 from .toy import ToyWorker
 
 LEASE = 100.0
@@ -95,7 +97,7 @@ class World:
         self.rng = random.Random(1)
         self.durability = durability
         setup = self.client()
-        setup._disk.root.entries["exp"] = type(setup._disk.root)()
+        self.disk.root.entries["exp"] = self.disk.root.durable["exp"] = Folder()
         DirectoryPopulation.establish("/exp", population_size=4, lease=LEASE, files=setup)
         other = DirectoryPopulation.open("/exp", files=setup)
         self.alive = self.grow(other, 1)
@@ -155,6 +157,14 @@ class World:
         report = check("/exp", files=files, settled=True, finished=self.finished | fresh.finished)
         assert report.violations == []
         assert report.census.living >= 2
+
+    def lose_power(self) -> None:
+        """Ten times, with what was synced by now and some of the rest; what was finished is always there."""
+        before = copy.deepcopy(self.disk)
+        for seed in range(10):
+            self.disk = copy.deepcopy(before)
+            self.disk.lose_power(random.Random(seed))
+            self.dead_or_alive()
 
     def dead_or_alive(self) -> None:
         report = check("/exp", files=self.client(), finished=self.finished)
@@ -222,3 +232,27 @@ def test_every_call_from_the_nth_on_fails(operation: str, fault: str) -> None:
     while run(operation, fault, number, persistent=True):
         number += 1
     assert number < 200
+
+
+def adoption_is_durable(fault: str) -> None:
+    """Lets a worker crash at every call of `finish`; what a thief makes of the remains survives a power loss."""
+    for number in itertools.count(1):
+        world = World(fault)
+        world.disk.sync()
+        world.meddler.left = number
+        with contextlib.suppress(Crash):
+            OPERATIONS["finish"](world)
+        if not world.meddler.met:
+            break
+        thief = DirectoryPopulation.open("/exp", files=world.client())
+        [left] = [individual for individual in thief.snapshot() if individual.id == world.mine.id]
+        if left.state is State.TRAINING:
+            left = thief.take_over(left)
+        if left.state is State.ALIVE:
+            world.acknowledge(left)
+        world.lose_power()
+
+
+@pytest.mark.parametrize("fault", ["crash-before", "crash-after"])
+def test_what_was_adopted_survives_a_power_loss(fault: str) -> None:
+    adoption_is_durable(fault)

@@ -21,7 +21,7 @@ def test_the_first_of_two_creators_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "shards"), [(1, 1), (100, 1), (1_000, 32), (10_000, 512), (100_000, 4_096), (10**9, 4_096)]
+    ("size", "shards"), [(1, 1), (100, 1), (1_000, 64), (10_000, 1_024), (100_000, 4_096), (10**9, 4_096)]
 )
 def test_shards_follow_the_set_point(size: int, shards: int) -> None:
     assert shards_for(size) == shards
@@ -63,7 +63,7 @@ def test_opening_completes_what_a_crash_left_out(tmp_path: Path) -> None:
     (tmp_path / "pop" / "000f").rmdir()
     (tmp_path / "config" / "000001.json").unlink()
     DirectoryPopulation.open(tmp_path, files=FAST)
-    assert len(list((tmp_path / "pop").iterdir())) == manifest.shards == 32
+    assert len(list((tmp_path / "pop").iterdir())) == manifest.shards == 64
     assert read_config(FAST, str(tmp_path)) == (1, {"odds": 1})
 
 

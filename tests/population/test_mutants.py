@@ -6,12 +6,13 @@ collect_without_x               the dead are emptied under their own name
 delete_before_x_is_durable      the dead are emptied before the rename that takes them away is synced
 strip_before_kill_is_durable    weights go although a power loss may revive their owner
 weights_not_synced              a result is published whose bytes are still in memory
+result_named_too_early          a result has its name, and may be adopted, before its bytes are on the disk
 names_not_synced                directories are never synced
 publish_before_result           the rename to ALIVE comes before the result is written
 heritage_after_publish          a child is visible before its parent's weights are linked in
 heritage_dropped_too_early      the link to the parent's weights goes before the result is published
 epoch_not_raised                a takeover keeps the epoch, so names come back
-one_attempt_directory           all attempts share a directory, so a zombie writes into the new owner's
+one_attempt                     all attempts have one name, so a zombie writes what the new owner writes
 rename_believed                 a rename that reports ENOENT is believed to have been done
 result_not_checked              whatever looks like a result is adopted without checking its hashes
 nonce_not_claimed               two processes with the same random numbers get the same name
@@ -47,7 +48,7 @@ from genepool.testing import Clock
 from genepool.testing.population_contract import Exam, PopulationContract
 
 from . import test_directory, test_faults
-from .simulation import Plan, Simulation
+from .simulation import Plan, Simulation, with_shards
 
 Patch = pytest.MonkeyPatch
 Detector = Callable[[], None]
@@ -68,7 +69,7 @@ def faults(operation: str, *kinds: str) -> Detector:
     return detect
 
 
-def simulations(seeds: int = 60, **plan: float) -> Detector:
+def simulations(seeds: int = 200, **plan: float) -> Detector:
     """Seeded histories."""
 
     def detect() -> None:
@@ -88,7 +89,8 @@ def contract(test: str, *arguments: str) -> Detector:
         with tempfile.TemporaryDirectory() as path:
             clock = Clock()
             files = Files(durability="fast", monotonic=clock)
-            DirectoryPopulation.establish(path, population_size=1_600, lease=100.0, files=files)
+            with with_shards(16):
+                DirectoryPopulation.establish(path, population_size=100, lease=100.0, files=files)
             exam = Exam(join=lambda: DirectoryPopulation.open(path, files=files), clock=clock, lease=100.0)
             getattr(PopulationContract(), test)(exam, *arguments)
 
@@ -174,6 +176,17 @@ def weights_not_synced(patch: Patch) -> None:
     patch.setattr(Files, "save", unsynced)
 
 
+def result_named_too_early(patch: Patch) -> None:
+    original = Writer.write_result
+
+    def write_result(self: Writer, individual: Individual, result: Result, files: dict[str, bytes]) -> None:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(naming, "UNSYNCED", naming.RESULT)
+            original(self, individual, result, files)
+
+    patch.setattr(Writer, "write_result", write_result)
+
+
 def names_not_synced(patch: Patch) -> None:
     patch.setattr(Files, "sync_dir", lambda *_: None)
 
@@ -232,7 +245,7 @@ def epoch_not_raised(patch: Patch) -> None:
     patch.setattr(Individual, "taken_over", taken_over)
 
 
-def one_attempt_directory(patch: Patch) -> None:
+def one_attempt(patch: Patch) -> None:
     original = Individual._training
 
     def training(self: Individual, *, epoch: int, strikes: int, owner: str) -> Individual:
@@ -311,12 +324,13 @@ MUTANTS: list[tuple[Callable[[Patch], None], Detector]] = [
     (delete_before_x_is_durable, simulations(**POWER)),
     (strip_before_kill_is_durable, simulations(**POWER, shards=16, workers=3, calls=4000)),
     (weights_not_synced, simulations(**POWER)),
+    (result_named_too_early, lambda: test_faults.adoption_is_durable("crash-before")),
     (names_not_synced, simulations(**POWER)),
     (publish_before_result, faults("finish", "crash-before", "crash-after")),
     (heritage_after_publish, faults("create_with_parent", "crash-before", "crash-after")),
     (heritage_dropped_too_early, faults("finish", "crash-before", "crash-after")),
     (epoch_not_raised, returning),
-    (one_attempt_directory, simulations()),
+    (one_attempt, simulations()),
     (rename_believed, contract("test_of_two_who_change_one_snapshot_one_wins", "kill")),
     (result_not_checked, adoption),
     (nonce_not_claimed, joining),

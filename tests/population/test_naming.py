@@ -163,6 +163,48 @@ def test_checkpoint_names_round_trip(step: int, data: bytes) -> None:
     assert naming.parse_checkpoint(naming.checkpoint_name(step, digest)) == (step, digest[:32])
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        naming.RESULT,
+        naming.UNSYNCED,
+        naming.NEW,
+        naming.FAILURE,
+        naming.WEIGHTS,
+        "any_other-file.bin",
+        naming.checkpoint_name(7, "0" * 64),
+    ],
+)
+def test_what_an_attempt_writes_is_recognised(part: str) -> None:
+    assert naming.parse_of_attempt(naming.of_attempt(f"12-{WHO}", part)) == (f"12-{WHO}", part)
+    assert naming.epoch_of(f"12-{WHO}") == 12
+
+
+@pytest.mark.parametrize("part", [naming.RESULT, naming.UNSYNCED, naming.NEW, naming.FAILURE])
+def test_no_file_of_a_result_is_taken_for_something_else(part: str) -> None:
+    assert not naming.is_file(part)
+    assert not naming.is_file(naming.checkpoint_name(1, "0" * 64))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        naming.BIRTH,
+        naming.INHERITED,
+        f"r1-{WHO}",
+        f"0-{WHO}.new",
+        f"1-{WHO}.",
+        f"1-{WHO}.old",
+        f"1-{WHO}x.new",
+        f"1-{WHO}.a/b.c",
+        f"1-{WHO}.new\n",
+        f"123456-{WHO}.new",
+    ],
+)
+def test_what_no_attempt_wrote_is_left_alone(name: str) -> None:
+    assert naming.parse_of_attempt(name) is None
+
+
 @given(st.text())
 def test_printable_names_are_plain_ascii(text: str) -> None:
     assert re.fullmatch("[ -~]*", naming.printable(text))

@@ -35,6 +35,7 @@ def test_a_finish_that_failed_at_any_call_is_repeated_with_success(fault: str) -
     for number in itertools.count(1):
         world = World(fault)
         world.clock.advance(LEASE / 10)
+        world.disk.sync()
         world.worker.save_checkpoint(world.mine, Checkpoint(step=1, data=b"one"))
         world.meddler.left = number
         failed = not stored(world)
@@ -46,6 +47,7 @@ def test_a_finish_that_failed_at_any_call_is_repeated_with_success(fault: str) -
         assert mine.state is State.ALIVE, number
         assert world.worker.weights(mine) == FILES["weights.safetensors"]
         world.dead_or_alive()
+        world.lose_power()
         if not world.meddler.met:
             break
     assert failures or fault in ("done-but-failed", "short-write", "EINTR")

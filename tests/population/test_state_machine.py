@@ -25,6 +25,8 @@ from genepool.population import (
 from genepool.population.check import check
 from genepool.testing import Clock, make_birth, make_weights
 
+from .simulation import with_shards
+
 LEASE = 100.0
 WORKERS = 3
 Pair = tuple[Individual, Individual]
@@ -38,7 +40,8 @@ class Twins(RuleBasedStateMachine):
         self.clock = Clock()
         self.path = tempfile.mkdtemp()
         files = Files(durability="fast", monotonic=self.clock)
-        DirectoryPopulation.establish(self.path, population_size=shards * 100, lease=LEASE, files=files)
+        with with_shards(shards):
+            DirectoryPopulation.establish(self.path, population_size=100, lease=LEASE, files=files)
         store = MemoryStore(clock=self.clock, lease=LEASE)
         self.directories: list[Population] = []
         self.memories: list[Population] = []
