@@ -19,7 +19,7 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Two experiments of one seed, each with one worker."""
     one, other = (tmp_path_factory.mktemp("twins") / name for name in ("one", "other"))
     with ThreadPoolExecutor() as pool:
-        command = ("--seed", 7, "--individuals", 40, *SMALL)
+        command = ("--preset", "faithful", "--seed", 7, "--individuals", 40, *SMALL)
         results = list(pool.map(lambda directory: genepool("run", directory, *command), (one, other)))
     assert [result.returncode for result in results] == [0, 0], results
     return one, other

@@ -27,7 +27,10 @@ from .processes import (
     workers_of,
 )
 
-SMALL = ("--workers", 2, "--population", 6, "--steps", 100, "--seed", 1, "--set", "time=0", "--set", "lease=2")
+SMALL = (
+    *("--workers", 2, "--population", 6, "--steps", 100, "--seed", 1, "--set", "time=0", "--set", "lease=2"),
+    *("--set", "mutation_odds.grow-convolution=0", "--set", "mutation_odds.widen=0"),
+)
 
 
 def test_a_run_killed_at_ten_random_moments_and_restarted_loses_nothing(tmp_path: Path) -> None:
