@@ -18,11 +18,21 @@ LAYERS = (
     ("evolution", "nn", "engines", "testing"),
     ("analysis", "simulation"),
     ("experiment", "plots"),
-    ("champion", "replay", "classifier", "study", "dashboard"),
+    ("champion", "replay", "study", "dashboard"),
+    ("export",),
+    ("classifier",),
     ("cli",),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}
-BORDERS = {"torch": "nn", "safetensors": "nn", "matplotlib": "plots", "ray": "engines", "starlette": "dashboard"}
+BORDERS = {
+    "torch": "nn",
+    "safetensors": "nn",
+    "onnx": "nn",
+    "onnxruntime": "nn",
+    "matplotlib": "plots",
+    "ray": "engines",
+    "starlette": "dashboard",
+}
 
 
 def package_of(path: Path) -> str:
