@@ -59,7 +59,7 @@ def _use(facts: Facts) -> Iterator[str]:
     yield f"probabilities = classifier(images)    # images: a uint8 tensor {shape}, n as you like"
     yield "```"
     yield ""
-    yield f"Photographs are turned upright, laid on white and resized to {facts.width} x {facts.height} pixels (bicubic)."
+    yield f"Photographs are turned upright, laid on white, resized to {facts.width} x {facts.height} pixels (bicubic)."
     yield "The network itself normalises them. `genepool predict` takes this folder too."
     yield ""
 
