@@ -6,10 +6,10 @@ validation image; until then it lies beside its place under a hidden name, and g
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from genepool.analysis import History, Row, lineage
 from genepool.analysis.lineage import find
 from genepool.champion import choose, measured_before
 from genepool.dna import codec, cost
-from genepool.errors import DataError, ExportError, shown
+from genepool.errors import ConcurrencyError, DataError, ExportError, shown
 from genepool.experiment import Experiment
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ def take(experiment: Experiment, history: History, identities: Sequence[str], da
 
 
 def _weights(experiment: Experiment, row: Row) -> bytes:
-    weights = experiment.view().weights(row.individual) if row.result is not None else None
+    weights = None
+    with contextlib.suppress(ConcurrencyError):  # it has been collected
+        weights = experiment.view().weights(row.individual) if row.result is not None else None
     if weights is None:
         raise DataError(
             f"The individual {row.id} has no weights (it is {row.state.name.lower()}); only the living keep theirs."
@@ -172,7 +174,7 @@ def check_target(experiment: Experiment, name: str, out: Path | None, force: boo
     return target
 
 
-@contextmanager
+@contextlib.contextmanager
 def _published(target: Path, suffix: str) -> Iterator[Path]:
     """A hidden name beside the target, which becomes the target if all goes well, and nothing if not."""
     ending = suffix if suffix.startswith(".") else ""

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits, load_sample_images
 
-CROPS = 60
+CROPS = 36
 """Of each photograph."""
 
 

@@ -1,8 +1,8 @@
 """Somebody who has a model and no Genepool; run as `python stranger.py torch|onnx FOLDER [FORBIDDEN...]`.
 
-The folder holds models (`*.pt2` and `*-source`, or `*.onnx`) and the images that they are asked about: `NAME.bytes` with
-the shape in `NAME.shape`. Prints JSON: the probabilities by the model's file name. Modules that are forbidden cannot be
-imported, as if they were not installed.
+The folder holds models (`*.pt2` and `*-source`, or `*.onnx`) and the images that they are asked about: `NAME.bytes`
+with the shape in `NAME.shape`. Prints JSON: the probabilities by the model's file name. Modules that are forbidden
+cannot be imported, as if they were not installed.
 """
 
 import importlib.util
@@ -49,4 +49,4 @@ if __name__ == "__main__":
     for name in forbidden:
         sys.modules[name] = None
     answers = dict({"torch": with_torch, "onnx": with_onnx}[kind](Path(place)))
-    json.dump({"answers": answers, "modules": sorted(set(name.split(".")[0] for name in sys.modules))}, sys.stdout)
+    json.dump(answers, sys.stdout)

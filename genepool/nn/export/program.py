@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genepool.errors import DataError
+from genepool.errors import DataError, shown
 from genepool.nn.export.agreement import Stranger
 from genepool.nn.export.facts import Facts, from_json, to_json
 from genepool.nn.export.network import Network, build_checked
@@ -31,7 +31,6 @@ WEIGHTS = "data/weights/"
 CONFIG = f"{WEIGHTS}model_weights_config.json"
 FLOAT32 = 7
 """torch's number for the type, in its archives."""
-MAX_MEMBERS = 200_000
 
 
 def write(network: Network, facts: Facts, path: Path) -> None:
@@ -61,11 +60,11 @@ def read(path: Path) -> tuple[Facts, Network]:
     """The facts and the network; nothing in the file is run."""
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_members(archive, path.stat().st_size)
-            facts = from_json(_member(archive, f"extra/{FACTS}"))
-            tensors = _weights(archive)
+            members = _Members(archive, path.stat().st_size)
+            facts = from_json(members.read(f"extra/{FACTS}"))
+            tensors = _weights(members)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise DataError(f"it is no whole .pt2 archive ({error}).") from None
+        raise DataError(f"it is no whole .pt2 archive ({shown(str(error))}).") from None
     count = len(facts.members)
     return facts, build_checked(facts, [_under(f"members.{number}.", tensors) for number in range(count)])
 
@@ -82,21 +81,26 @@ def _quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def _check_members(archive: zipfile.ZipFile, size: int) -> None:
-    """torch compresses nothing, so all members together are no larger than the file; a zip bomb's are."""
-    members = archive.infolist()
-    if len(members) > MAX_MEMBERS or sum(member.file_size for member in members) > size:
-        raise DataError("its members are larger than the file itself, which no export of ours is.")
-    if any(member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1 for member in members):
-        raise DataError("its members are compressed or encrypted, which no export of ours is.")
+class _Members:
+    """The members of an archive, by their names below its one folder.
 
+    torch compresses nothing, so all of them together are no larger than the file; a zip bomb's are.
+    """
 
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """By the name below the archive's one folder; its checksum is verified."""
-    found = [entry for entry in archive.namelist() if entry.partition("/")[2] == name]
-    if len(found) != 1:
-        raise DataError(f"it holds no '{name}', so it is not an export of Genepool.")
-    return archive.read(found[0])
+    def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
+        entries = archive.infolist()
+        if sum(entry.file_size for entry in entries) > size:
+            raise DataError("its members are larger than the file itself, which no export of ours is.")
+        if any(entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 for entry in entries):
+            raise DataError("its members are compressed or encrypted, which no export of ours is.")
+        self._archive = archive
+        self._entries = {entry.filename.partition("/")[2]: entry for entry in entries}
+
+    def read(self, name: str) -> bytes:
+        """Its checksum is verified."""
+        if name not in self._entries:
+            raise DataError(f"it holds no '{shown(name)}', so it is not an export of Genepool.")
+        return self._archive.read(self._entries[name])
 
 
 class _Number(msgspec.Struct):
@@ -120,24 +124,24 @@ class _Config(msgspec.Struct):
     config: dict[str, _Entry]
 
 
-def _weights(archive: zipfile.ZipFile) -> dict[str, Tensor]:
+def _weights(members: _Members) -> dict[str, Tensor]:
     try:
-        config = msgspec.json.decode(_member(archive, CONFIG), type=_Config).config
+        config = msgspec.json.decode(members.read(CONFIG), type=_Config).config
     except msgspec.MsgspecError as error:
-        raise DataError(f"its table of weights cannot be read ({error}).") from None
-    return {name: _tensor(archive, name, entry) for name, entry in config.items()}
+        raise DataError(f"its table of weights cannot be read ({shown(str(error))}).") from None
+    return {name: _tensor(members, name, entry) for name, entry in config.items()}
 
 
-def _tensor(archive: zipfile.ZipFile, name: str, entry: _Entry) -> Tensor:
+def _tensor(members: _Members, name: str, entry: _Entry) -> Tensor:
     """One tensor from plain numbers."""
     meta, shape = entry.tensor_meta, [size.as_int for size in entry.tensor_meta.sizes]
     plain = [math.prod(shape[place + 1 :]) for place in range(len(shape))]
     ordered = [a == b or size == 1 for a, b, size in zip((s.as_int for s in meta.strides), plain, shape, strict=False)]
     if entry.use_pickle or meta.dtype != FLOAT32 or meta.storage_offset.as_int or not all(ordered):
-        raise DataError(f"its weights '{name}' are pickled or in another form than Genepool writes.")
-    data = _member(archive, WEIGHTS + entry.path_name)
+        raise DataError(f"its weights '{shown(name)}' are pickled or in another form than Genepool writes.")
+    data = members.read(WEIGHTS + entry.path_name)
     if min(shape, default=1) < 1 or len(data) != 4 * math.prod(shape):
-        raise DataError(f"its weights '{name}' have another length than their shape.")
+        raise DataError(f"its weights '{shown(name)}' have another length than their shape.")
     return torch.frombuffer(bytearray(data), dtype=torch.float32).view(shape)
 
 
