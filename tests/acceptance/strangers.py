@@ -2,8 +2,8 @@
 
 Three data sets, none of them CIFAR-10: Fashion-MNIST (the whole where GENEPOOL_DATA has it, else the shipped part), a
 folder of photographs of unequal sizes and modes, and handwritten digits. On each: evolve, export in every format, and
-predict in a new virtual environment that has only torch, and in one that has only onnxruntime and NumPy. All labels must
-be those of the experiment.
+predict in a new virtual environment that has only torch, and in one that has only onnxruntime and NumPy. All labels
+must be those of the experiment.
 """
 
 from __future__ import annotations
