@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,7 +71,7 @@ def export(experiment: Experiment, identities: Sequence[str], data: Dataset, *, 
     with _published(target, SUFFIXES[name]) as temporary:
         form.write(taken.network, facts, temporary)
         agreement = compare(answers, form.load(temporary), data)
-        form.read(temporary)
+        _check_readable(form.read, temporary)
     return Exported(
         path=str(target),
         format=name,
@@ -82,6 +82,14 @@ def export(experiment: Experiment, identities: Sequence[str], data: Dataset, *, 
         checked_images=agreement.images,
         largest_difference=agreement.largest_difference,
     )
+
+
+def _check_readable(read: Callable[[Path], object], path: Path) -> None:
+    """By ourselves too: its weights are those that were meant to be written."""
+    try:
+        read(path)
+    except DataError as error:
+        raise ExportError(f"The exported model could not be used by `genepool predict`: {error}") from None
 
 
 def best_of(experiment: Experiment, data: Dataset) -> tuple[Facts, Network]:
@@ -162,7 +170,7 @@ def check_target(experiment: Experiment, name: str, out: Path | None, force: boo
     target = out if out is not None else Path(experiment.path.resolve().name + suffix)
     if suffix.startswith(".") and target.suffix != suffix:
         raise ExportError(f"The name '{shown(target)}' must end in {suffix}, by which others know the format.")
-    if not target.parent.is_dir() or not os.access(target.parent, os.W_OK):
+    if not os.access(target.parent, os.W_OK):  # and not is_dir, which raises on names that are too long
         raise ExportError(f"'{shown(target)}' cannot be written: make its folder first, or choose another by --out.")
     if not os.path.lexists(target):
         return target

@@ -111,5 +111,14 @@ def test_nothing_unpickles():
             assert module not in ("np", "numpy") or safe, path
 
 
+def test_what_runs_a_models_own_code_is_used_only_where_models_are_written():
+    """torch.export.load unpickles, runpy runs: for files that we wrote a moment ago, in the one place of each."""
+    for path in FILES:
+        text = path.read_text()
+        assert "torch.export.load(" not in text or path.name == "program.py", path
+        assert "runpy" not in imports(path) or path.name == "source.py", path
+        assert "InferenceSession" not in text or path.name == "onnx_file.py", path
+
+
 def test_there_is_no_drawer_for_odds_and_ends():
     assert not [path for path in FILES if path.stem in ("utils", "helpers", "misc", "common")]

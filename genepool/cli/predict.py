@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,7 +39,7 @@ def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | No
 
 
 def _model(path: Path, data_dir: Path | None) -> tuple[Facts, Network]:
-    if (path / "experiment.json").exists():
+    if os.path.exists(path / "experiment.json"):  # noqa: PTH110 - pathlib's raises on names that are too long
         from genepool.experiment import Experiment
         from genepool.export import best_of
         from genepool.nn.data import prepare
