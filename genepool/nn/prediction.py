@@ -80,7 +80,7 @@ def _wanted(name: str) -> bool:
 
 
 def _answered(facts: Facts, network: Network, files: list[Path], top: int) -> Iterator[Prediction]:
-    pixels: list[NDArray[np.uint8] | DataError] = [_read(path, facts) for path in files]
+    pixels = [_attempt(path, facts) for path in files]
     good = [image for image in pixels if not isinstance(image, DataError)]
     answers = iter(network.predict(np.stack(good)) if good else ())
     for path, image in zip(files, pixels, strict=True):
@@ -90,11 +90,15 @@ def _answered(facts: Facts, network: Network, files: list[Path], top: int) -> It
             yield Prediction(image=str(path), guesses=_likeliest(next(answers), facts.classes, top))
 
 
-def _read(path: Path, facts: Facts) -> NDArray[np.uint8] | DataError:
-    """As the training images were read."""
+def read_image(path: Path, facts: Facts) -> NDArray[np.uint8]:
+    """One image as the training images were read."""
+    read_facts(path)
+    return read_pixels(path, height=facts.height, width=facts.width, channels=facts.channels)
+
+
+def _attempt(path: Path, facts: Facts) -> NDArray[np.uint8] | DataError:
     try:
-        read_facts(path)
-        return read_pixels(path, height=facts.height, width=facts.width, channels=facts.channels)
+        return read_image(path, facts)
     except DataError as error:
         return error
 

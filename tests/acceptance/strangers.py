@@ -75,12 +75,13 @@ def ask(folder: Path, models: Path, kind: str, expected: dict[str, np.ndarray]) 
     venv.create(place, with_pip=True)
     python = place / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, *PACKAGES[kind]], check=True)
+    # Isolated: nothing of this project, and no other package of this machine, can be found by accident.
+    alone = [python, "-I", "-W", "ignore", "-c"]
     for name in ABSENT[kind]:
-        assert subprocess.run([python, "-c", f"import {name}"], capture_output=True, check=False).returncode == 1, name
-    # In an empty folder, and isolated: nothing of this project can be found by accident.
-    script = (HERE / "stranger.py").read_text()
-    command = [python, "-I", "-W", "ignore", "-c", script, kind, models]
-    answers = json.loads(subprocess.run(command, capture_output=True, check=True, cwd=place).stdout)
+        found = subprocess.run([*alone, f"import {name}"], capture_output=True, check=False).returncode == 0
+        assert not found, f"{name} is in the environment that should not have it"
+    command = [*alone, (HERE / "stranger.py").read_text(), kind, models]
+    answers = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=place).stdout)
     wrong = []
     for model, probabilities in answers.items():
         name = model.partition(".")[0].removesuffix("-source")

@@ -31,6 +31,13 @@ COUNTER = ".num_batches_tracked"
 def write(network: Network, facts: Facts, folder: Path) -> None:
     """Makes the folder with its three files."""
     folder.mkdir()
+    (folder / WEIGHTS).write_bytes(document(network, facts))
+    (folder / MODEL).write_text(source_text(facts), encoding="utf-8")
+    (folder / CARD).write_text(card_text(facts), encoding="utf-8")
+
+
+def document(network: Network, facts: Facts, **more: str) -> bytes:
+    """The weights by the names in `model.py`, with the facts, and what else is given, as metadata: one safetensors."""
     tensors = {}
     members = zip(member_names(len(facts.members)), facts.members, network.members, strict=True)
     for prefix, member, model in members:
@@ -39,9 +46,7 @@ def write(network: Network, facts: Facts, folder: Path) -> None:
             tensors[f"{prefix}.{name}"] = state[ours].contiguous()
             if name.endswith("running_var"):
                 tensors[f"{prefix}.{name.rpartition('.')[0]}{COUNTER}"] = torch.zeros((), dtype=torch.int64)
-    (folder / WEIGHTS).write_bytes(save(tensors, metadata=to_properties(facts)))
-    (folder / MODEL).write_text(source_text(facts), encoding="utf-8")
-    (folder / CARD).write_text(card_text(facts), encoding="utf-8")
+    return save(tensors, metadata={**to_properties(facts), **more})
 
 
 def load(folder: Path) -> Stranger:
@@ -57,8 +62,12 @@ def load(folder: Path) -> Stranger:
 
 def read(path: Path) -> tuple[Facts, Network]:
     """The facts and the network, from the weights of the folder alone."""
-    data = _bytes(path / WEIGHTS if path.is_dir() else path)
-    facts = from_properties(_metadata(data))
+    return read_document(_bytes(path / WEIGHTS if path.is_dir() else path))
+
+
+def read_document(data: bytes) -> tuple[Facts, Network]:
+    """The same from what `document` made."""
+    facts = from_properties(metadata(data))
     tensors = from_bytes(data)
     members = []
     for prefix, member in zip(member_names(len(facts.members)), facts.members, strict=True):
@@ -73,7 +82,7 @@ def _bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _metadata(data: bytes) -> dict[str, str]:
+def metadata(data: bytes) -> dict[str, str]:
     """The texts that a safetensors file carries; its library reads them from files only, not from bytes."""
     length = int.from_bytes(data[:8], "little")
     if not 2 <= length <= len(data) - 8:
