@@ -1,7 +1,8 @@
 """ImageClassifier: evolution behind scikit-learn's interface. Images and labels in, a trained classifier out.
 
 It follows scikit-learn's conventions for estimators without needing scikit-learn: parameters are stored as they are
-given and looked at in `fit`; what was learnt ends in an underscore.
+given and looked at in `fit`; what was learnt ends in an underscore. Of scikit-learn's own checks, those that need no
+data are run by the tests; the others fit tables of numbers, (n, features), which are not images.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class ImageClassifier:
             estimator_type="classifier",
             target_tags=TargetTags(required=True),
             classifier_tags=ClassifierTags(),
-            input_tags=InputTags(two_d_array=False, three_d_array=True),
+            input_tags=InputTags(two_d_array=False, three_d_array=True, positive_only=True),
             non_deterministic=True,  # how far evolution comes depends on time
         )
 
@@ -160,7 +161,7 @@ class ImageClassifier:
     def experiment(self) -> Experiment:
         """The experiment that `fit` made."""
         if not hasattr(self, "_kept") and self.directory is None:
-            raise NotFittedError("There is no experiment yet; call fit first.")
+            raise _not_fitted("There is no experiment yet; call fit first.")
         return Experiment.open(self._place())
 
     def _keep_place(self) -> None:
@@ -209,7 +210,7 @@ class ImageClassifier:
 
     def _fitted(self) -> tuple[Facts, Network]:
         if not hasattr(self, "_network"):
-            raise NotFittedError("This ImageClassifier is not fitted yet; call fit first.")
+            raise _not_fitted("This ImageClassifier is not fitted yet; call fit first.")
         return self.facts_, self._network
 
     # -- keeping -------------------------------------------------------------------------------------------------------
@@ -255,6 +256,14 @@ class ImageClassifier:
         if state["model"] is not None:
             self._restored(state["model"])
         self.__dict__.update(state["parameters"])  # as they were, where the file has them in plainer form
+
+
+def _not_fitted(text: str) -> NotFittedError:
+    """An error that is also scikit-learn's own, for whoever has loaded that."""
+    theirs = sys.modules.get("sklearn.exceptions")
+    kinds = (NotFittedError,) if theirs is None else (NotFittedError, theirs.NotFittedError)
+    error: NotFittedError = type("NotFittedError", kinds, {})(text)
+    return error
 
 
 class _Teller:

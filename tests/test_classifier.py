@@ -8,6 +8,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.model_selection import cross_val_score
+from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from genepool import ImageClassifier
@@ -64,6 +65,18 @@ def test_it_is_an_estimator(fitted):
     with pytest.raises(ValueError, match="no parameter 'sed'"):
         copy.set_params(sed=7)
     assert repr(ImageClassifier(time="1h")) == "ImageClassifier(time='1h')"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check_estimator_cloneable", "check_estimator_tags_renamed", "check_valid_tag_types", "check_estimator_repr",
+        "check_no_attributes_set_in_init", "check_parameters_default_constructible", "check_get_params_invariance",
+        "check_set_params", "check_mixin_order", "check_estimators_unfitted", "check_n_features_in_after_fitting",
+    ],
+)  # fmt: skip
+def test_the_checks_of_scikit_learn_that_need_no_tables_pass(name):
+    getattr(estimator_checks, name)("ImageClassifier", ImageClassifier(**SMALL))
 
 
 def test_it_works_in_cross_val_score_with_text_as_labels(digits):
