@@ -7,7 +7,7 @@ BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup demo test storm check bench bench-engine fuzz format clean
+.PHONY: help setup demo test storm check bench bench-engine fuzz format clean check-export
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,9 @@ fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not 
 storm: $(STAMP)  ## kills and freezes thousands of workers, real ones and simulated ones: about half an hour
 	$(BIN)/python -m tests.races.storm
 	$(BIN)/python -m tests.population.seeds $${SEEDS:-20000}
+
+check-export: $(STAMP)  ## exports models and uses them in new environments that have no Genepool: a few minutes
+	$(BIN)/python -m tests.acceptance.strangers
 
 bench: $(STAMP) $(BENCH_STAMP)  ## how fast networks train and populations evolve here, beside what the machine could do
 	$(BIN)/python -m benchmarks.training

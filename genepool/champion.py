@@ -61,8 +61,7 @@ def champion(experiment: Experiment, *, source: Source | None = None, device: st
     """
     history = experiment.history()
     row = choose(experiment, history)
-    known = _read(experiment.path / FOLDER)
-    test_accuracy = known.test_accuracy if known is not None and known.id == row.id else None
+    test_accuracy = measured_before(experiment, row.id)
     weights = experiment.view().weights(row.individual)
     if weights is None:
         raise DataError(f"The weights of the best individual, {row.id}, are gone; run `genepool check`.")
@@ -83,6 +82,12 @@ def champion(experiment: Experiment, *, source: Source | None = None, device: st
     )
     _keep(experiment.path / FOLDER, row, weights, found)
     return found
+
+
+def measured_before(experiment: Experiment, identity: str) -> float | None:
+    """The test accuracy of that individual, if it was the chosen one when it was last measured."""
+    known = _read(experiment.path / FOLDER)
+    return known.test_accuracy if known is not None and known.id == identity else None
 
 
 def _test(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:

@@ -12,6 +12,8 @@
       TrainingError               a network that could not be trained: a result, not a crash
         ModelTooLargeError        over a limit before anything was allocated, or out of memory
         DivergedError             the loss stopped being a finite number
+      NotFittedError              a classifier was asked before it was fitted
+      ExportError                 a model that cannot be taken away, or does not answer like the original
       PopulationFormatError       a directory that is not ours, or from another version
       MissingDependencyError      an optional package is not installed (also an ImportError)
 
@@ -78,6 +80,14 @@ class ModelTooLargeError(TrainingError):
 
 class DivergedError(TrainingError):
     """The loss is not a finite number any more."""
+
+
+class NotFittedError(GenepoolError, ValueError, AttributeError):
+    """A classifier was asked before it was fitted; also what scikit-learn expects in its place."""
+
+
+class ExportError(GenepoolError):
+    """A model cannot be written in that format or to that place, or does not answer like the original there."""
 
 
 class PopulationFormatError(GenepoolError):

@@ -19,11 +19,20 @@ LAYERS = (
     ("analysis", "simulation"),
     ("experiment", "plots"),
     ("champion", "replay", "dashboard"),
-    ("classifier", "study"),
+    ("export", "study"),
+    ("classifier",),
     ("cli",),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}
-BORDERS = {"torch": "nn", "safetensors": "nn", "matplotlib": "plots", "ray": "engines", "starlette": "dashboard"}
+BORDERS = {
+    "torch": "nn",
+    "safetensors": "nn",
+    "onnx": "nn",
+    "onnxruntime": "nn",
+    "matplotlib": "plots",
+    "ray": "engines",
+    "starlette": "dashboard",
+}
 
 
 def package_of(path: Path) -> str:
@@ -100,6 +109,15 @@ def test_nothing_unpickles():
             assert module != "torch", path
             safe = any(k.arg == "allow_pickle" and getattr(k.value, "value", True) is False for k in node.keywords)
             assert module not in ("np", "numpy") or safe, path
+
+
+def test_what_runs_a_models_own_code_is_used_only_where_models_are_written():
+    """torch.export.load unpickles, runpy runs: for files that we wrote a moment ago, in the one place of each."""
+    for path in FILES:
+        text = path.read_text()
+        assert "torch.export.load(" not in text or path.name == "program.py", path
+        assert "runpy" not in imports(path) or path.name == "source.py", path
+        assert "InferenceSession" not in text or path.name == "onnx_file.py", path
 
 
 def test_there_is_no_drawer_for_odds_and_ends():

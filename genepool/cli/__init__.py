@@ -21,6 +21,8 @@ VERBS = {
     "study": "Run a plan of experiments: arms and repeats, with a table and a figure.",
     "status": "How an experiment stands.",
     "best": "The best network, with its test accuracy and its weights.",
+    "export": "Write the best network for use without Genepool: torch, ONNX or readable source.",
+    "predict": "What a model says of images.",
     "lineage": "The mutations that led to an individual.",
     "set": "Change settings of an experiment while it runs.",
     "replay": "Rebuild an individual from its lineage, and check that it comes out the same.",

@@ -102,6 +102,16 @@ class ArraySource:
                 )
 
 
+def pixel_scale(x: ArrayLike, what: str = "X") -> float:
+    """What the pixels of images are multiplied with to lie in 0..255: 255 for floats up to 1, else 1."""
+    return _scale(_array(x, what), what)
+
+
+def to_pixels(x: ArrayLike, scale: float, what: str = "X") -> NDArray[np.uint8]:
+    """Images as bytes (n, height, width, channels), by a scale that was found on the training images."""
+    return _bytes(_four_dimensional(_array(x, what), what), scale, what)
+
+
 def _array(values: ArrayLike, what: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)

@@ -1,0 +1,318 @@
+"""ImageClassifier: evolution behind scikit-learn's interface. Images and labels in, a trained classifier out.
+
+It follows scikit-learn's conventions for estimators without needing scikit-learn: parameters are stored as they are
+given and looked at in `fit`; what was learnt ends in an underscore. Of scikit-learn's own checks, those that need no
+data are run by the tests; the others fit tables of numbers, (n, features), which are not images.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import sys
+import tempfile
+import time as clock
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from genepool import settings as names
+from genepool.engines.processes import Crew
+from genepool.errors import DataError, NotFittedError, shown
+from genepool.experiment import Experiment
+from genepool.export import best_of
+from genepool.nn.data import prepare
+from genepool.nn.export import source as safetensors_form
+from genepool.nn.export.facts import Facts
+from genepool.nn.export.formats import read_model
+from genepool.nn.export.network import Network
+from genepool.nn.prediction import image_files, read_image
+from genepool.nn.sources import ArraySource, open_source
+from genepool.nn.sources.arrays import pixel_scale, to_pixels
+from genepool.nn.weights import write_weights
+
+PATIENCE = 60.0
+"""Seconds for workers to hand their trainings over after Ctrl-C."""
+IMAGES = "images.npz"
+"""Where the arrays of `fit` are kept in the experiment's directory, for its workers."""
+NOTE = "estimator"
+"""The key of what a saved classifier knows beyond a model's facts."""
+
+
+class _Note(msgspec.Struct, frozen=True, kw_only=True):
+    parameters: dict[str, Any]
+    scale: float
+    kind: str
+    """The type of the labels, as NumPy writes it."""
+    labels: tuple[int | str, ...]
+
+
+class ImageClassifier:
+    """Evolves a classifier of images.
+
+    time         how long `fit` may evolve, like "90s", "10m" or "2h"
+    individuals  how many networks it may train; 0: no limit
+    target       the validation accuracy at which it is content; 0: none
+    workers      processes; 0: one a core
+    seed         of all random numbers
+    size         height x width that a folder's images are brought to, like "32x32"; "": their median
+    preset       the settings to begin with, `laptop` or `paper`
+    settings     other settings by name (see `genepool.settings.Settings`)
+    directory    where the experiment is kept: `fit` goes on with one that is there. None: a temporary place
+    verbose      whether `fit` tells on standard error how it stands
+
+    After `fit`: `classes_`, `facts_` (what is known of the network) and `experiment`.
+    """
+
+    def __init__(
+        self,
+        *,
+        time: str | float = "2m",
+        individuals: int = 0,
+        target: float = 0.0,
+        workers: int = 0,
+        seed: int = 0,
+        size: str = "",
+        preset: str = "laptop",
+        settings: Mapping[str, Any] | None = None,
+        directory: str | os.PathLike[str] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.time = time
+        self.individuals = individuals
+        self.target = target
+        self.workers = workers
+        self.seed = seed
+        self.size = size
+        self.preset = preset
+        self.settings = settings
+        self.directory = directory
+        self.verbose = verbose
+
+    # -- parameters, as scikit-learn asks for them ---------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; there are none within them."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> ImageClassifier:
+        """Changes some; an unknown one is refused."""
+        known = self.get_params()
+        for name, value in parameters.items():
+            if name not in known:
+                raise ValueError(f"There is no parameter '{shown(name)}'; known: {', '.join(known)}.")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        usual = ImageClassifier().get_params()
+        changed = {name: value for name, value in self.get_params().items() if value != usual[name]}
+        return f"ImageClassifier({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(two_d_array=False, three_d_array=True, positive_only=True),
+            non_deterministic=True,  # how far evolution comes depends on time
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_network")
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike | str | os.PathLike[str], y: ArrayLike | None = None) -> ImageClassifier:  # noqa: N803
+        """Evolves on images and their labels, or on a folder, a .npz file or a data set's name.
+
+        Ctrl-C ends it early with the best so far; with a `directory`, another `fit` goes on from there.
+        """
+        arrays = None
+        if isinstance(X, (str, os.PathLike)):
+            if y is not None:
+                raise DataError("Labels of a folder or a file lie in it; leave y out.")
+            data, scale = str(Path(X).resolve()) if Path(X).exists() else os.fspath(X), 1.0
+            open_source(data)
+        else:
+            if y is None:
+                raise DataError("y is missing; give a label for each image.")
+            arrays, scale = _checked(X, y)
+            data = ""
+        self._keep_place()
+        experiment = self._experiment(data or str(self._place().resolve() / IMAGES))
+        if arrays is not None:
+            _store(self._place() / IMAGES, *arrays)
+        _evolve(experiment, self._teller())
+        self.facts_, self._network = best_of(experiment, prepare(experiment.source()))
+        self._scale = scale
+        self.classes_ = np.array(self.facts_.classes) if arrays is None else np.unique(arrays[1])
+        return self
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment that `fit` made."""
+        if not hasattr(self, "_kept") and self.directory is None:
+            raise _not_fitted("There is no experiment yet; call fit first.")
+        return Experiment.open(self._place())
+
+    def _keep_place(self) -> None:
+        """A temporary place goes with the classifier."""
+        if self.directory is None:
+            self._kept = tempfile.mkdtemp(prefix="genepool-")
+            weakref.finalize(self, shutil.rmtree, self._kept, ignore_errors=True)
+
+    def _place(self) -> Path:
+        return Path(self.directory) if self.directory is not None else Path(self._kept)
+
+    def _experiment(self, data: str) -> Experiment:
+        budget = {"time": names.seconds(str(self.time)), "individuals": self.individuals, "target": self.target}
+        asked = {**budget, "workers": self.workers, "seed": self.seed, "size": self.size, "data": data}
+        chosen = names.changed(names.preset(self.preset), {**asked, **(self.settings or {})})
+        experiment = Experiment.create(self._place(), chosen)
+        experiment.set(names.to_values(chosen))
+        return experiment
+
+    def _teller(self) -> Callable[[Experiment], None]:
+        return _Teller() if self.verbose else lambda experiment: None
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
+        """The probability of each class, in the order of `classes_`, of images, or of image files and folders."""
+        facts, network = self._fitted()
+        if isinstance(X, (str, os.PathLike)):
+            X = [X]  # noqa: N806
+        if isinstance(X, (list, tuple)) and X and all(isinstance(place, (str, os.PathLike)) for place in X):
+            return network.predict(np.stack([read_image(path, facts) for path in image_files(map(Path, X))]))
+        pixels = to_pixels(X, self._scale)
+        if pixels.shape[1:] != tuple(facts.image):
+            raise DataError(f"X has images of the shape {pixels.shape[1:]}, but it was fitted on {tuple(facts.image)}.")
+        return network.predict(pixels)
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """The likeliest class of each image."""
+        answers = self.predict_proba(X)
+        return np.asarray(self.classes_[answers.argmax(1)])
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:  # noqa: N803
+        """The share of images that are classified correctly."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+    def _fitted(self) -> tuple[Facts, Network]:
+        if not hasattr(self, "_network"):
+            raise _not_fitted("This ImageClassifier is not fitted yet; call fit first.")
+        return self.facts_, self._network
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the fitted classifier as one .safetensors file, which `load` and `genepool predict` read."""
+        target = Path(path)
+        if target.suffix != ".safetensors":
+            raise DataError(f"The name '{shown(target)}' must end in .safetensors.")
+        write_weights(self._document(), target)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ImageClassifier:
+        """A classifier that was saved; nothing in the file is run."""
+        read_model(Path(path))  # its sentences name the file
+        return cls()._restored(Path(path).read_bytes())
+
+    def _document(self) -> bytes:
+        facts, network = self._fitted()
+        plain = {k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in self.get_params().items()}
+        labels = tuple(self.classes_.tolist())
+        note = _Note(parameters=plain, scale=self._scale, kind=self.classes_.dtype.str, labels=labels)
+        return safetensors_form.document(network, facts, **{NOTE: msgspec.json.encode(note).decode()})
+
+    def _restored(self, data: bytes) -> ImageClassifier:
+        try:
+            note = msgspec.json.decode(safetensors_form.metadata(data)[NOTE], type=_Note)
+            labels = np.array(note.labels, dtype=note.kind)
+        except (KeyError, msgspec.MsgspecError, TypeError, ValueError):
+            raise DataError("These are a model's weights, but not a saved ImageClassifier.") from None
+        self.set_params(**note.parameters)
+        self.facts_, self._network = safetensors_form.read_document(data)
+        self._scale, self.classes_ = note.scale, labels
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and joblib: the parameters, and what `save` would write. The experiment stays where it is."""
+        model = self._document() if self.__sklearn_is_fitted__() else None
+        return {"parameters": self.get_params(), "model": model}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state["parameters"])
+        if state["model"] is not None:
+            self._restored(state["model"])
+        self.__dict__.update(state["parameters"])  # as they were, where the file has them in plainer form
+
+
+def _not_fitted(text: str) -> NotFittedError:
+    """An error that is also scikit-learn's own, for whoever has loaded that."""
+    theirs = sys.modules.get("sklearn.exceptions")
+    kinds = (NotFittedError,) if theirs is None else (NotFittedError, theirs.NotFittedError)
+    error: NotFittedError = type("NotFittedError", kinds, {})(text)
+    return error
+
+
+class _Teller:
+    """A line on standard error every few seconds."""
+
+    EVERY = 5.0
+
+    def __init__(self) -> None:
+        self._next = clock.monotonic()
+
+    def __call__(self, experiment: Experiment) -> None:
+        if clock.monotonic() < self._next:
+            return
+        self._next = clock.monotonic() + self.EVERY
+        history = experiment.history()
+        best, spent = history.best(), history.spending()
+        reached = "nobody yet" if best is None else f"best {100 * (best.fitness or 0):.1f} % ({best.dna.in_a_line()})"
+        sys.stderr.write(f"{spent.individuals} networks trained, {spent.seconds:.0f} s, {reached}\n")
+
+
+def _checked(x: ArrayLike, y: ArrayLike) -> tuple[tuple[NDArray[np.uint8], NDArray[Any]], float]:
+    """The images as bytes and the labels, once it is sure that a network can be trained on them."""
+    scale = pixel_scale(x)
+    pixels, labels = to_pixels(x, scale), np.asarray(y)
+    ArraySource(pixels, labels)
+    return (pixels, labels), scale
+
+
+def _store(path: Path, pixels: NDArray[np.uint8], labels: NDArray[Any]) -> None:
+    """For the workers; never other images than those of the beginning, which weights and fitness belong to."""
+    if path.exists():
+        with np.load(path, allow_pickle=False) as there:
+            if not np.array_equal(there["x"], pixels) or not np.array_equal(there["y"], labels):
+                raise DataError(f"The experiment in '{shown(path.parent)}' has other images; choose another directory.")
+        return
+    temporary = path.with_name(f".{os.getpid()}.npz")
+    np.savez(temporary, x=pixels, y=labels)
+    temporary.replace(path)
+
+
+def _evolve(experiment: Experiment, tell: Callable[[Experiment], None]) -> None:
+    """Until the budget is spent, or Ctrl-C: then trainings are handed over, and the best so far counts."""
+    crew = Crew(experiment.path, experiment.settings().workers or os.cpu_count() or 1)
+    try:
+        crew.work(lambda: tell(experiment))
+    except KeyboardInterrupt:
+        crew.stop(PATIENCE)
+        if experiment.history().best() is None:
+            raise
+    except BaseException:
+        crew.stop(PATIENCE)
+        raise

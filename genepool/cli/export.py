@@ -1,0 +1,59 @@
+"""`genepool export`: a trained model to take away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from genepool.cli.data import download_progress
+from genepool.cli.options import DATA_DIR, DIRECTORY, JSON, json_text
+from genepool.cli.text import percent
+
+
+@click.command()
+@DIRECTORY
+@click.argument("identities", metavar="[ID]...", nargs=-1)
+@click.option("--format", "name", type=click.Choice(["torch", "onnx", "source"]), default="torch", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="File or folder to write.  [default: named after DIR]")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+@DATA_DIR
+@JSON
+def export(
+    directory: Path,
+    identities: tuple[str, ...],
+    name: str,
+    out: Path | None,
+    force: bool,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Writes the best network of DIR, or the individual ID (or enough of its ID), for use without Genepool.
+
+    Several IDs make an ensemble, whose probabilities are averaged. torch: a program (.pt2) that needs torch alone;
+    onnx: for onnxruntime and others; source: a folder with readable Python, weights and a model card. All take images
+    as bytes (n, height, width, channels) and give probabilities; what is written has answered like the original on
+    every validation image.
+    """
+    from genepool.experiment import Experiment
+    from genepool.export import check_target
+    from genepool.export import export as write
+    from genepool.nn.data import prepare
+
+    experiment = Experiment.open(directory)
+    target = check_target(experiment, name, out, force)
+    with download_progress() as progress:
+        data = prepare(experiment.source(data_dir, progress))
+    written = write(experiment, identities, data, name=name, target=target)
+    if as_json:
+        click.echo(json_text(written))
+        return
+    tested = "not measured" if written.test_accuracy is None else percent(written.test_accuracy)
+    click.echo(f"written              {written.path}")
+    click.echo(f"network              {', '.join(written.ids)}, {written.parameters:,} parameters")
+    click.echo(f"validation accuracy  {percent(written.validation_accuracy)}")
+    click.echo(f"test accuracy        {tested}")
+    click.echo(
+        f"checked              answers like the original on {written.checked_images:,} validation images "
+        f"(probabilities within {written.largest_difference:.1g})"
+    )

@@ -1,0 +1,77 @@
+"""`genepool predict`: what a model says of images."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from genepool.cli.data import download_progress
+from genepool.cli.options import DATA_DIR, JSON, json_text
+from genepool.cli.text import percent
+
+if TYPE_CHECKING:
+    from genepool.nn.export.facts import Facts
+    from genepool.nn.export.network import Network
+    from genepool.nn.prediction import Prediction
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("images", metavar="IMAGE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--top", default=3, show_default=True, type=click.IntRange(1), help="So many classes of each image.")
+@DATA_DIR
+@JSON
+def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | None, as_json: bool) -> None:
+    """The likeliest classes of each IMAGE, a file or a folder with all below it, by an exported MODEL or an experiment.
+
+    An image that cannot be read gets a sentence, the others are predicted, and the exit code is 1.
+    """
+    from genepool.nn.prediction import image_files, predictions
+
+    facts, network = _model(model, data_dir)
+    found = predictions(facts, network, image_files(images), top)
+    sys.exit(1 if (_as_json if as_json else _as_text)(found) else 0)
+
+
+def _model(path: Path, data_dir: Path | None) -> tuple[Facts, Network]:
+    if os.path.exists(path / "experiment.json"):  # noqa: PTH110 - pathlib's raises on names that are too long
+        from genepool.experiment import Experiment
+        from genepool.export import best_of
+        from genepool.nn.data import prepare
+
+        experiment = Experiment.open(path)
+        with download_progress() as progress:
+            return best_of(experiment, prepare(experiment.source(data_dir, progress)))
+
+    from genepool.nn.export.formats import read_model
+
+    return read_model(path)
+
+
+def _as_text(found: Iterable[Prediction]) -> int:
+    """A line for each image, as soon as it is known; returns how many could not be read."""
+    from genepool.errors import shown
+
+    bad = 0
+    for prediction in found:
+        if prediction.error is not None:
+            click.echo(f"Error: {prediction.error}", err=True)
+            bad += 1
+            continue
+        guesses = ", ".join(f"{shown(guess.label)} {percent(guess.probability)}" for guess in prediction.guesses)
+        click.echo(f"{shown(prediction.image)}: {guesses}")
+    return bad
+
+
+def _as_json(found: Iterable[Prediction]) -> int:
+    known = list(found)
+    bad = [prediction.error for prediction in known if prediction.error is not None]
+    for error in bad:
+        click.echo(f"Error: {error}", err=True)
+    click.echo(json_text(known))
+    return len(bad)

@@ -1,0 +1,129 @@
+"""ImageClassifier on real digits and photographs, alone and in the hands of scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.utils import estimator_checks
+from sklearn.utils.validation import check_is_fitted
+
+from genepool import ImageClassifier
+from genepool.errors import DataError, GenepoolError, NotFittedError
+from tests.photographs import photographs
+
+SMALL = dict(time="0", individuals=5, workers=1, settings={"population_size": 4, "steps": 60, "mutations": 6})
+
+
+@pytest.fixture(scope="module")
+def digits():
+    images = load_digits()
+    return images.images[:600] / 16, images.target[:600]
+
+
+@pytest.fixture(scope="module")
+def fitted(digits):
+    x, y = digits
+    return ImageClassifier(**SMALL).fit(x[:500], y[:500])
+
+
+def test_it_answers_with_the_users_own_labels(fitted, digits):
+    x, y = digits
+    answers = fitted.predict(x[500:])
+    probabilities = fitted.predict_proba(x[500:])
+    assert answers.dtype == y.dtype and set(answers) <= set(range(10))
+    assert probabilities.shape == (100, 10) and np.allclose(probabilities.sum(1), 1)
+    assert (answers == fitted.classes_[probabilities.argmax(1)]).all()
+    assert fitted.score(x[500:], y[500:]) == (answers == y[500:]).mean()
+    assert fitted.experiment.history().best().id == fitted.facts_.members[0].id
+
+
+def test_a_saved_and_a_pickled_one_answer_the_same(fitted, digits, tmp_path):
+    x, _ = digits
+    fitted.save(tmp_path / "digits.safetensors")
+    for other in (ImageClassifier.load(tmp_path / "digits.safetensors"), pickle.loads(pickle.dumps(fitted))):
+        assert np.array_equal(other.predict_proba(x[500:]), fitted.predict_proba(x[500:]))
+        assert np.array_equal(other.predict(x[500:]), fitted.predict(x[500:]))
+        assert other.get_params() == fitted.get_params()
+        assert other.classes_.dtype == fitted.classes_.dtype
+    assert pickle.loads(pickle.dumps(ImageClassifier(seed=3))).seed == 3
+
+
+def test_it_is_an_estimator(fitted):
+    assert is_classifier(fitted)
+    check_is_fitted(fitted)
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    with pytest.raises(SklearnNotFittedError):
+        check_is_fitted(copy)
+    with pytest.raises(NotFittedError):
+        copy.predict(np.zeros((1, 8, 8)))
+    assert copy.set_params(seed=7).seed == 7
+    with pytest.raises(ValueError, match="no parameter 'sed'"):
+        copy.set_params(sed=7)
+    assert repr(ImageClassifier(time="1h")) == "ImageClassifier(time='1h')"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check_estimator_cloneable", "check_estimator_tags_renamed", "check_valid_tag_types", "check_estimator_repr",
+        "check_no_attributes_set_in_init", "check_parameters_default_constructible", "check_get_params_invariance",
+        "check_set_params", "check_mixin_order", "check_estimators_unfitted", "check_n_features_in_after_fitting",
+    ],
+)  # fmt: skip
+def test_the_checks_of_scikit_learn_that_need_no_tables_pass(name):
+    getattr(estimator_checks, name)("ImageClassifier", ImageClassifier(**SMALL))
+
+
+def test_it_works_in_cross_val_score_with_text_as_labels(digits):
+    x, y = digits
+    names = np.array(["even", "odd"])[y % 2]
+    scores = cross_val_score(ImageClassifier(**{**SMALL, "individuals": 2}), x[:200], names[:200], cv=2)
+    assert len(scores) == 2 and all(0 <= score <= 1 for score in scores)
+
+
+def test_it_fits_a_folder_and_goes_on_in_its_directory(tmp_path):
+    folder = photographs(tmp_path / "images", crops=18)
+    given = {**SMALL, "individuals": 2}
+    first = ImageClassifier(directory=tmp_path / "e", **given).fit(folder)
+    again = ImageClassifier(directory=tmp_path / "e", **{**given, "individuals": 3}).fit(folder)
+    assert first.classes_.tolist() == ["dahlia", "temple"]
+    assert again.experiment.history().spending().individuals >= 3
+    assert set(again.predict(folder / "temple")) <= {"dahlia", "temple"}
+    assert again.predict_proba([str(path) for path in sorted((folder / "temple").iterdir())[:3]]).shape == (3, 2)
+
+
+IMAGES = np.zeros((20, 4, 4), dtype=np.uint8)
+LABELS = np.arange(20) % 2
+BAD = {
+    "no labels": ((IMAGES, None), "y is missing"),
+    "labels of a folder": (("folder", LABELS), "leave y out"),
+    "too few labels": ((IMAGES, LABELS[:19]), "19 labels"),
+    "one class": ((IMAGES, np.zeros(20, dtype=int)), "two classes"),
+    "float labels": ((IMAGES, LABELS + 0.5), "integers or text"),
+    "NaN pixels": ((np.full((20, 4, 4), np.nan), LABELS), "not finite"),
+    "one image a class": ((IMAGES[:2], LABELS[:2]), "at least 3 images"),
+    "flat images": ((IMAGES.reshape(20, 16), LABELS), "must have the shape"),
+    "objects": ((np.full((20, 4, 4), None), LABELS), "Python objects"),
+    "no such folder": (("nowhere/at/all", None), "no folder or file"),
+}
+
+
+@pytest.mark.parametrize(("given", "said"), BAD.values(), ids=BAD)
+def test_bad_input_gets_one_sentence_before_anything_is_trained(given, said):
+    with pytest.raises(GenepoolError, match=said):
+        ImageClassifier(**SMALL).fit(*given)
+
+
+def test_other_images_do_not_fit_what_was_learnt(fitted, digits, tmp_path):
+    with pytest.raises(DataError, match="fitted on"):
+        fitted.predict(np.zeros((1, 9, 9)))
+    with pytest.raises(DataError, match=r"end in \.safetensors"):
+        fitted.save(tmp_path / "model.pkl")
+    (tmp_path / "x.safetensors").write_bytes(b"hello")
+    with pytest.raises(DataError, match=r"x\.safetensors"):
+        ImageClassifier.load(tmp_path / "x.safetensors")
