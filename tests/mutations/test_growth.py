@@ -18,7 +18,7 @@ def test_chains_with_growth_stay_valid(seed):
     rng, dna = Random(seed), initial()
     for _ in range(60):
         before = encode(dna)
-        name, child = mutate(dna, rng, ODDS)
+        _name, child = mutate(dna, rng, ODDS)
         assert encode(dna) == before
         assert decode(encode(child)) == child
         dna = child
