@@ -59,7 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_parameters: int = 100_000_000
     """Larger networks are not trained; they get fitness 0."""
     max_memory: int = 4 * 2**30
-    """Bytes; networks whose training needs more, by estimate, are not trained."""
+    """Bytes that a worker may grow to, by prediction; networks that need more are not trained. A worker's share of the
+    machine's memory, if smaller, counts instead."""
 
     # The budget of the whole experiment; 0 means no limit.
     time: float = 0.0
@@ -190,3 +191,19 @@ def seconds(text: str) -> float:
     if not 0 <= value <= 1e10:
         raise SettingsError(f"'{shown(text)}' is not a time; write it like 90s, 10m, 1.5h or 2d.")
     return value
+
+
+_SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def size(text: str) -> int:
+    """An amount of memory: '2G', '1.5g', '800M', or a number of bytes."""
+    plain = text.lower().removesuffix("b").removesuffix("i")
+    unit = plain[-1:]
+    try:
+        value = float(plain[:-1] if unit in _SIZES else plain) * _SIZES.get(unit, 1)
+    except ValueError:
+        value = float("nan")
+    if not 1 <= value <= 2**50:
+        raise SettingsError(f"'{shown(text)}' is not an amount of memory; write it like 2G, 800M or 1.5G.")
+    return int(value)

@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from genepool.dna import DNA, Cost, cost, individual_flops
+from genepool.dna.cost import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
 from genepool.evaluation import Evaluation, Observer, Trained, ignore
 from genepool.nn.accuracy import accuracy
@@ -16,6 +17,7 @@ from genepool.nn.augment import Normaliser
 from genepool.nn.data import Dataset
 from genepool.nn.inheritance import Inheritance, inherit_weights
 from genepool.nn.model import Model
+from genepool.nn.runtime import give_memory_back
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
 from genepool.settings import Settings
@@ -29,7 +31,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: int = 100_000_000
     memory: int = 4 * 2**30
-    """Bytes that a training may need, as estimated from the DNA."""
+    """Bytes that a worker may grow to, as predicted from the DNA."""
+    share: int | None = None
+    """Bytes of the machine's memory that this worker may take, where somebody has shared it out."""
 
 
 class TorchEvaluator:
@@ -54,7 +58,8 @@ class TorchEvaluator:
         ledger = _Ledger()
         try:
             ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
-            _guard(ledger.cost, self.limits)
+            _guard(ledger.cost, self._beside(inherited, checkpoint), self.limits)
+            give_memory_back(beyond=PROCESS)
             model = self.unfold(dna, seed)
             ledger.inheritance = inherit_weights(model, from_bytes(inherited) if inherited is not None else {})
             ledger.training = Training(model, self.data, self.recipe, seed=seed, device=self.device)
@@ -63,13 +68,21 @@ class TorchEvaluator:
             ledger.training.run(observe)
             fitness = self.validate(model)
             ledger.validated = self._validation_images
+            weights = to_bytes(model.state_dict())
         except TrainingError as error:
             return Trained(ledger.close(reason=str(error)), None)
         except (MemoryError, RuntimeError) as error:
             if not _is_out_of_memory(error):
                 raise
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
-        return Trained(ledger.close(fitness=fitness), to_bytes(model.state_dict()))
+        return Trained(ledger.close(fitness=fitness), weights)
+
+    def _beside(self, inherited: bytes | None, checkpoint: bytes | None) -> int:
+        """Bytes that are in memory beside the network: what it begins with, and the order of the images.
+
+        A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients.
+        """
+        return 2 * len(inherited or b"") + len(checkpoint or b"") + 64 * len(self.data.train_labels)
 
     def unfold(self, dna: DNA, seed: int) -> Model:
         """The network with fresh weights, on the device."""
@@ -82,8 +95,8 @@ class TorchEvaluator:
         return accuracy(model, self.data.validation_pixels[part], self.data.validation_labels[part], self.normalise)
 
 
-def evaluator_for(data: Dataset, settings: Settings, device: torch.device) -> TorchEvaluator:
-    """Wires an evaluator up; nothing else under nn/ knows the settings' names."""
+def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memory: int | None = None) -> TorchEvaluator:
+    """Wires an evaluator up, with a share of the machine's memory; nothing else under nn/ knows the settings' names."""
     recipe = Recipe(
         steps=settings.steps,
         batch=settings.batch,
@@ -91,7 +104,7 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device) -> To
         weight_decay=settings.weight_decay,
         validation=settings.validation,
     )
-    limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory)
+    limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory, share=memory)
     return TorchEvaluator(data, recipe, limits, device)
 
 
@@ -124,14 +137,26 @@ class _Ledger:
         )
 
 
-def _guard(cost: Cost, limits: Limits) -> None:
+def _guard(cost: Cost, beside: int, limits: Limits) -> None:
     """Refuses a network before anything is allocated: the kernel would kill the worker, not the network."""
     if cost.parameters > limits.parameters:
-        raise ModelTooLargeError(f"{cost.parameters:,} parameters are over the limit of {limits.parameters:,}.")
-    if cost.memory > limits.memory:
         raise ModelTooLargeError(
-            f"training would need about {cost.memory / 2**30:.1f} GiB, over the limit of {limits.memory / 2**30:.1f}."
+            f"{cost.parameters:,} parameters are over the limit of {limits.parameters:,}; raise max_parameters."
         )
+    needed = cost.memory + beside
+    if limits.share is not None and needed > limits.share:
+        raise ModelTooLargeError(
+            f"training needs up to {_gib(needed)}, over the {_gib(limits.share)} that are this worker's share of the "
+            "machine's memory; let fewer workers share it, or give this one more with --memory."
+        )
+    if needed > limits.memory:
+        raise ModelTooLargeError(
+            f"training needs up to {_gib(needed)}, over the limit of {_gib(limits.memory)}; raise max_memory."
+        )
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB"
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+from pathlib import Path
 
 import torch
 
@@ -24,11 +26,28 @@ def prepare_process(threads: int = 1) -> None:
     time in page faults, since glibc gives large blocks back to the system after each layer.
     """
     torch.set_num_threads(threads)
-    if sys.platform.startswith("linux"):
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
-        if mallopt is not None:
-            mallopt(_M_MMAP_THRESHOLD, min(_LARGEST_MMAP_THRESHOLD, 2**30))
-            mallopt(_M_TRIM_THRESHOLD, 2**30)
+    _of_glibc("mallopt", _M_MMAP_THRESHOLD, min(_LARGEST_MMAP_THRESHOLD, 2**30))
+    _of_glibc("mallopt", _M_TRIM_THRESHOLD, 2**30)
+
+
+def give_memory_back(beyond: int) -> None:
+    """Before a training, if the process holds more than so many bytes of its own.
+
+    What is kept of a large network would otherwise come on top of the next one.
+    """
+    try:
+        _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
+    except OSError:  # not Linux
+        return
+    if (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE") > beyond:
+        _of_glibc("malloc_trim", 0)
+
+
+def _of_glibc(name: str, *arguments: int) -> None:
+    """Calls a function of the C library, where there is one of that name: neither musl nor other systems have these."""
+    function = getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None
+    if function is not None:
+        function(*arguments)
 
 
 def choose_device(name: str, number: int = 0) -> torch.device:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from genepool.experiment import Experiment
+
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 
 
@@ -234,3 +236,25 @@ def test_a_worker_on_a_spent_budget_stops_at_once(evolved):
     result = run("worker", evolved[0])
     assert result.returncode == 0
     assert "The worker stops: 25 individuals have been trained." in result.stderr
+
+
+def test_workers_that_would_not_fit_into_memory_are_refused_before_any_starts(tmp_path):
+    result = run("run", tmp_path / "e", "--workers", 100_000)
+    assert result.returncode == 2
+    assert re.search(r"100000 workers .* GiB of memory .* use at most \d+ workers", result.stderr)
+    assert len(result.stderr.splitlines()) == 1
+    result = run("run", tmp_path / "e", "--workers", 1, "--memory", "lots")
+    assert result.returncode == 2
+    assert "not an amount of memory" in result.stderr
+
+
+def test_an_individual_over_a_worker_s_share_is_recorded_with_fitness_0_and_the_reason(tmp_path):
+    """A batch so large that no network at all fits into the little that the worker may take."""
+    directory = tmp_path / "e"
+    result = run(
+        "run", directory, "--workers", 1, "--population", 3, "--steps", 5, "--individuals", 4, "--memory", "330M",
+        "--set", "time=0", "--set", "batch=5000",
+    )  # fmt: skip
+    assert result.returncode == 2  # nobody has weights to hand out
+    [reason] = {row.evaluation.reason for row in Experiment.open(directory).history().finished()}
+    assert "this worker's share" in reason
