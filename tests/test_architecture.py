@@ -18,7 +18,7 @@ LAYERS = (
     ("evolution", "nn", "engines", "testing"),
     ("analysis", "simulation"),
     ("experiment", "plots"),
-    ("champion", "replay", "classifier", "study", "dashboard"),
+    ("champion", "replay", "workbench", "classifier", "study", "dashboard"),
     ("cli",),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -36,7 +36,7 @@ def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     document = io.BytesIO()
     document.write(len(header).to_bytes(8, "little") + header)
     for name in names:
-        document.write(tensors[name].detach().cpu().contiguous().numpy())
+        document.write(tensors[name].detach().cpu().contiguous().numpy().data)
     return document.getvalue()
 
 
@@ -51,7 +51,7 @@ def from_bytes(data: bytes) -> dict[str, Tensor]:
 def require_writable(path: Path) -> None:
     """To be asked before a long training, not after it."""
     if not os.access(path.parent, os.W_OK) or path.is_dir():
-        raise DataError(f"The weights cannot be written to '{shown(path)}': make its folder first or choose another.")
+        raise DataError(f"'{shown(path)}' cannot be written: make its folder first or choose another.")
 
 
 def write_weights(data: bytes, path: Path) -> None:
