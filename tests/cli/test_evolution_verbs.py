@@ -41,7 +41,7 @@ def test_run_prints_the_best_network_its_accuracies_and_its_cost(evolved):
         f"figure               {directory}/progress.png",
     ):
         assert re.search(line, result.stdout), line
-    assert "workers, best" in result.stderr
+    assert re.search(r"2 workers, overhead \d+\.\d % \(.*\), best", result.stderr)
     assert (directory / "progress.png").read_bytes().startswith(b"\x89PNG")
     assert "Traceback" not in result.stderr
 
@@ -76,7 +76,12 @@ def test_status_tells_how_it_stands(evolved):
     assert 4 <= facts["alive"] + facts["training"] <= 8
     assert facts["over"] == "25 individuals have been trained"
     assert facts["flops"] > 1e6
+    assert len(facts["workers"]) == 2
+    assert sum(one["individuals"] for one in facts["workers"].values()) == facts["individuals"]
+    assert all(0 < one["overhead"] < 1 for one in facts["workers"].values())
+    assert 0 < facts["overhead"] < 1
     page = run("status", directory).stdout
+    assert re.search(r"overhead     \d+\.\d % .*: \S+ \d+ %, \S+ \d+ %", page)
     assert "individuals trained" in page
     assert "25 individuals have been trained" in page
 
@@ -178,7 +183,7 @@ def test_on_a_terminal_the_view_is_a_panel(tmp_path):
         pass  # Linux tells so that the other side has closed
     assert child.wait(60) == 0
     text = seen.decode(errors="replace")
-    for word in ("genepool", "individuals", "workers", "validation accuracy", "test accuracy"):
+    for word in ("genepool", "individuals", "workers", "overhead", "validation accuracy", "test accuracy"):
         assert word in text
     assert "Traceback" not in text
 
