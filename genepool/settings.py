@@ -35,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     population_size: int = 1000
     workers: int = 250
     """Processes that `genepool run` starts; 0: one a core."""
+    workers_per_gpu: int = 4
+    """Processes that share a GPU, where `workers` is 0: small networks leave most of one idle."""
     selection: str = "tournament"
     setpoint: str = "paper"
     mutations: int = 1
@@ -52,6 +54,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     momentum: float = 0.9
     weight_decay: float = 0.0001
     """On filters and the classifier's matrix."""
+    precision: Literal["float32", "mixed"] = "float32"
+    """Mixed computes networks in bfloat16, or in float16 where a GPU has no other; on CPUs that is slower."""
     validation: int = 0
     """Validation images that the fitness is measured on; 0: all."""
     checkpoint_every: float = 60.0
@@ -90,6 +94,7 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("lease", 0.5, 1e6),
     ("population_size", 2, 10**7),
     ("workers", 0, 10**5),
+    ("workers_per_gpu", 1, 1000),
     ("mutations", 1, 1000),
     ("learning_rate", 1e-12, 1e6),
     ("steps", 0, 10**9),

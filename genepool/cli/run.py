@@ -64,7 +64,7 @@ def run(
     loses nothing.
     """
     experiment = _experiment(directory, preset, config, options, assignments)
-    count = experiment.settings().workers or os.cpu_count() or 1
+    count = _workers(experiment, device)
     part = memory_of_each(memory, count)
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
@@ -112,6 +112,17 @@ def _changes(config: Path | None, options: dict[str, Any]) -> dict[str, Any]:
     if "data" in given and Path(given["data"]).exists():
         given["data"] = str(Path(given["data"]).resolve())  # workers may run in another folder
     return {**(names.read_toml(config) if config else {}), **given}
+
+
+def _workers(experiment: Experiment, device: str) -> int:
+    """As many as are asked for; otherwise some for each GPU, or one a core."""
+    settings = experiment.settings()
+    if settings.workers or device == "cpu":
+        return settings.workers or os.cpu_count() or 1
+
+    from genepool.nn.runtime import gpus
+
+    return gpus(device) * settings.workers_per_gpu or os.cpu_count() or 1
 
 
 def _evolve(experiment: Experiment, count: int, options: list[str]) -> bool:

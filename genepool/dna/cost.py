@@ -162,7 +162,7 @@ def _conv(edge: Conv, source: Shape, result: Shape, batch: int, input_gradient: 
     forward = Flops(convolution=once)
     backward = Flops(convolution=once * (2 if input_gradient else 1))
     # Channels are rounded up to the width of a vector; once for the filters, once for their gradient.
-    reordered = 2 * (-(-source.channels // 8) * 8) * (-(-result.channels // 8) * 8)
+    reordered = 2 * (-(-source.channels // 16) * 16) * (-(-result.channels // 16) * 16)
     patches = 2 * result.height * result.width * source.channels
     return Item(
         parameters=filters,

@@ -17,6 +17,8 @@ from genepool.nn.augment import Normaliser
 from genepool.nn.data import Dataset
 from genepool.nn.inheritance import Inheritance, inherit_weights
 from genepool.nn.model import Model
+from genepool.nn.precision import Precision
+from genepool.nn.resident import resident
 from genepool.nn.runtime import give_memory_back
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
@@ -92,7 +94,10 @@ class TorchEvaluator:
     def validate(self, model: Model) -> float:
         """The fitness: accuracy on the validation images, or on the first of them, which are as fair a sample."""
         part = slice(self._validation_images)
-        return accuracy(model, self.data.validation_pixels[part], self.data.validation_labels[part], self.normalise)
+        here = self.device.type == "cpu"
+        pixels = self.data.validation_pixels if here else resident(self.data, self.device).validation_pixels
+        with Precision(self.device, mixed=self.recipe.mixed).autocast():
+            return accuracy(model, pixels[part], self.data.validation_labels[part], self.normalise)
 
 
 def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memory: int | None = None) -> TorchEvaluator:
@@ -102,6 +107,7 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memor
         batch=settings.batch,
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
+        mixed=settings.precision == "mixed",
         validation=settings.validation,
     )
     limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory, share=memory)

@@ -25,6 +25,8 @@ def prepare_process(threads: int = 1) -> None:
     and makes sums the same in each run. And freed memory is kept: small networks otherwise spend up to half of their
     time in page faults, since glibc gives large blocks back to the system after each layer.
     """
+    # Virtual machines may announce AMX and then end a process that uses it; only bfloat16 would.
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
     torch.set_num_threads(threads)
     _of_glibc("mallopt", _M_MMAP_THRESHOLD, min(_LARGEST_MMAP_THRESHOLD, 2**30))
     _of_glibc("mallopt", _M_TRIM_THRESHOLD, 2**30)
@@ -62,3 +64,16 @@ def choose_device(name: str, number: int = 0) -> torch.device:
     if name == "cuda" and torch.cuda.device_count() > 1:
         name = f"cuda:{number % torch.cuda.device_count()}"
     return torch.device(name)
+
+
+def gpus(name: str) -> int:
+    """How many GPUs workers would share out among themselves on a device of that name."""
+    device = choose_device(name)
+    if device.type == "cpu":
+        return 0
+    return torch.cuda.device_count() if name in ("auto", "cuda") and device.type == "cuda" else 1
+
+
+def share_of_gpu(device: torch.device, workers: int) -> int:
+    """Bytes of a GPU's memory for each of the workers on it; a tenth stays for what torch needs there."""
+    return int(0.9 * torch.cuda.get_device_properties(device).total_memory) // workers
