@@ -57,7 +57,8 @@ check: $(STAMP)  ## lint, format and types
 	$(BIN)/mypy
 
 bench-engine: $(STAMP)  ## training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10
-	$(BIN)/genepool bench engine
+	@mkdir -p benchmarks/results
+	$(BIN)/genepool bench engine --out benchmarks/results/engine.json $(if $(QUICK),--quick)
 
 format: $(STAMP)  ## puts the code into the agreed form
 	$(BIN)/ruff check --fix .

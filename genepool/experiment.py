@@ -137,16 +137,22 @@ class Experiment:
         size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
         return open_source(settings.data, data_dir=data_dir, size=size, progress=progress)  # type: ignore[arg-type]
 
-    def evaluators(self, data: Dataset, device: str, number: int = 0) -> Callable[[int], Evaluator]:
-        """Trains individuals under the settings of the version that they were born under."""
+    def evaluators(
+        self, data: Dataset, device: str, number: int = 0, memory: int | None = None
+    ) -> Callable[[int], Evaluator]:
+        """Trains individuals under the settings of the version that they were born under, within so many bytes."""
         from genepool.nn.evaluator import evaluator_for
-        from genepool.nn.runtime import choose_device
+        from genepool.nn.runtime import choose_device, gpus, share_of_gpu
 
         where = choose_device(device, number)
+        if where.type == "cuda":  # networks live there, so that memory is what they must fit into
+            settings = self.settings()
+            together = -(-settings.workers // gpus(device)) or settings.workers_per_gpu
+            memory = share_of_gpu(where, together)
 
         @lru_cache(maxsize=8)
         def of_version(version: int) -> Evaluator:
-            return evaluator_for(data, self.settings(version), where)
+            return evaluator_for(data, self.settings(version), where, memory)
 
         return of_version
 

@@ -35,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     population_size: int = 1000
     workers: int = 250
     """Processes that `genepool run` starts; 0: one a core."""
+    workers_per_gpu: int = 4
+    """Processes that share a GPU, where `workers` is 0: small networks leave most of one idle."""
     selection: str = "tournament"
     setpoint: str = "paper"
     mutations: int = 1
@@ -71,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nesterov: bool = False
     smoothing: float = 0.0
     """Of the labels."""
+    precision: Literal["float32", "mixed"] = "float32"
+    """Mixed computes networks in bfloat16, or in float16 where a GPU has no other; on CPUs that is slower."""
     validation: int = 0
     """Validation images that the fitness is measured on; 0: all."""
     checkpoint_every: float = 60.0
@@ -78,7 +82,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_parameters: int = 100_000_000
     """Larger networks are not trained; they get fitness 0."""
     max_memory: int = 4 * 2**30
-    """Bytes; networks whose training needs more, by estimate, are not trained."""
+    """Bytes that a worker may grow to, by prediction; networks that need more are not trained. A worker's share of the
+    machine's memory, if smaller, counts instead."""
 
     # The budget of the whole experiment; 0 means no limit.
     time: float = 0.0
@@ -108,6 +113,7 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("lease", 0.5, 1e6),
     ("population_size", 2, 10**7),
     ("workers", 0, 10**5),
+    ("workers_per_gpu", 1, 1000),
     ("mutations", 1, 1000),
     ("learning_rate", 1e-12, 1e6),
     ("affordable", 0, 10**9),
@@ -247,3 +253,19 @@ def seconds(text: str) -> float:
     if not 0 <= value <= 1e10:
         raise SettingsError(f"'{shown(text)}' is not a time; write it like 90s, 10m, 1.5h or 2d.")
     return value
+
+
+_SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def size(text: str) -> int:
+    """An amount of memory: '2G', '1.5g', '800M', or a number of bytes."""
+    plain = text.lower().removesuffix("b").removesuffix("i")
+    unit = plain[-1:]
+    try:
+        value = float(plain[:-1] if unit in _SIZES else plain) * _SIZES.get(unit, 1)
+    except ValueError:
+        value = float("nan")
+    if not 1 <= value <= 2**50:
+        raise SettingsError(f"'{shown(text)}' is not an amount of memory; write it like 2G, 800M or 1.5G.")
+    return int(value)

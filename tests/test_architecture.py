@@ -18,7 +18,7 @@ LAYERS = (
     ("evolution", "nn", "engines", "testing"),
     ("analysis", "simulation"),
     ("experiment", "plots"),
-    ("champion", "replay", "dashboard"),
+    ("champion", "replay", "workbench", "dashboard"),
     ("export", "study"),
     ("classifier",),
     ("cli",),

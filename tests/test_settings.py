@@ -66,3 +66,14 @@ def test_times_have_units(text, value):
 def test_what_is_not_a_time_is_refused(text):
     with pytest.raises(SettingsError, match="not a time"):
         seconds(text)
+
+
+def test_amounts_of_memory_are_written_as_people_write_them():
+    from genepool.settings import size
+
+    assert [size(text) for text in ("2G", "800m", "1.5GiB", "512MB", "4096")] == [
+        2 * 2**30, 800 * 2**20, 3 * 2**29, 512 * 2**20, 4096,
+    ]  # fmt: skip
+    for text in ("", "G", "two", "-1G", "nanM", "0", "9e99"):
+        with pytest.raises(SettingsError, match="not an amount of memory"):
+            size(text)

@@ -2,6 +2,20 @@
 
 from genepool.analysis.history import History, Row
 from genepool.analysis.lineage import Ancestor, lineage
+from genepool.analysis.overhead import RECENT, Overhead, overhead, overhead_by_worker
 from genepool.analysis.spending import Entry, Ledger, Stopwatch, spending
 
-__all__ = ["History", "Row", "lineage", "Ancestor", "Ledger", "Entry", "Stopwatch", "spending"]
+__all__ = [
+    "History",
+    "Row",
+    "lineage",
+    "Ancestor",
+    "Ledger",
+    "Entry",
+    "Stopwatch",
+    "spending",
+    "Overhead",
+    "overhead",
+    "overhead_by_worker",
+    "RECENT",
+]

@@ -87,6 +87,10 @@ class History:
         done = [row for row in self.rows.values() if row.result is not None]
         return sorted(done, key=lambda row: (row.result.finished if row.result else 0.0, row.id))
 
+    def results(self, since: float = 0.0) -> list[Result]:
+        """What came of those that became alive, since a moment on the wall clock."""
+        return [row.result for row in self.finished() if row.result is not None and row.result.finished >= since]
+
     def spending(self, *, also: Interval | None = None) -> Spending:
         """What they cost and reached, with the time of a run that goes on."""
         return spending((Entry.of(row.result) for row in self.rows.values() if row.result is not None), also=also)

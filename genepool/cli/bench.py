@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,8 +11,15 @@ from genepool.cli.options import DATA_DIR, JSON, json_text
 from genepool.cli.text import amount, percent, table
 from genepool.errors import DataError
 
+if TYPE_CHECKING:
+    from genepool.simulation import Outcome
+
 SETTINGS = ((250, 1_000), (10_000, 40_000))
 """Workers and population: the paper's, and a cluster forty times as large."""
+
+CURVE = tuple((workers, 4 * workers) for workers in (10, 100, 250, 1_000, 10_000))
+GENERATIONS = 25
+"""Of each cluster on the curve, at most: small ones would otherwise have far larger networks than the others."""
 
 
 @click.group()
@@ -21,27 +29,43 @@ def bench() -> None:
 
 @bench.command()
 @DATA_DIR
-@click.option("--short", is_flag=True, help="Fewer and shorter measurements: about a minute.")
+@click.option("--quick", "--short", is_flag=True, help="Fewer and shorter measurements: under a minute.")
 @click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--out", default="bench-engine.json", show_default=True, type=click.Path(path_type=Path, dir_okay=False),
+    help="Where all figures are written.",
+)  # fmt: skip
 @JSON
-def engine(data_dir: Path | None, short: bool, repetitions: int, as_json: bool) -> None:
+def engine(data_dir: Path | None, quick: bool, repetitions: int, out: Path, as_json: bool) -> None:
     """Training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10, in one run."""
     from genepool.nn.bench.engine import Benchmark
     from genepool.nn.sources import SOURCES
+    from genepool.nn.weights import require_writable
+    from genepool.workbench import train_individuals
 
     found = SOURCES.get("cifar-10").find(data_dir)  # type: ignore[misc]
     if found is None:
         raise DataError("CIFAR-10 is not on this machine; run `genepool data fetch cifar-10`, or give --data-dir.")
+    require_writable(out)
     tell = lambda text: click.echo(text, err=True)  # noqa: E731
-    results = Benchmark(Path(found), repetitions=1 if short else repetitions, short=short, tell=tell).run()
-    if as_json:
-        click.echo(json_text(results))
-        return
+    results = Benchmark(Path(found), train_individuals, repetitions=repetitions, quick=quick, tell=tell).run()
+    out.write_text(json_text(results))
+    click.echo(json_text(results) if as_json else _page(results, out))
+
+
+def _page(results: dict[str, Any], out: Path) -> str:
     rows = [
         [bar["what"], f"{bar['ratio']:.2f}", f"{bar['bar']:.2f}", "met" if bar["met"] else "NOT met"]
         for bar in results["bars"]
     ]
-    click.echo(table(["against", "ratio", "bar", ""], rows))
+    lines = [table(["against", "ratio", "bar", ""], rows), ""]
+    if facts := results["accuracy"]:
+        lines += [
+            f"{facts['network']} after {facts['steps']} steps: ours {percent(facts['ours_mean'])} "
+            f"(spread {percent(facts['ours_spread'])}), a plain loop {percent(facts['plain_mean'])} "
+            f"(spread {percent(facts['plain_spread'])}), {len(facts['ours'])} seeds each"
+        ]
+    return "\n".join([*lines, f"medians of {results['repetitions']} rounds; all figures are in {out}"])
 
 
 @bench.command()
@@ -51,6 +75,9 @@ def engine(data_dir: Path | None, short: bool, repetitions: int, as_json: bool) 
 @click.option("--steps", default=25_600, show_default=True, type=click.IntRange(1), help="Of one training.")
 @click.option("--setpoint", default="paper", show_default=True, help="The rule that keeps the population's size.")
 @click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--curve", type=click.Path(path_type=Path, dir_okay=False), help="Draw clusters of 10 to 10,000 workers here."
+)
 @JSON
 def scale(
     workers: int | None,
@@ -59,6 +86,7 @@ def scale(
     steps: int,
     setpoint: str,
     seed: int,
+    curve: Path | None,
     as_json: bool,
 ) -> None:
     """A cluster in virtual time: the real worker code on a population in memory, training replaced by a cost model."""
@@ -67,15 +95,21 @@ def scale(
 
     rule = SETPOINTS.get(setpoint)
     outcomes = []
-    for count, size in [(workers, population or 4 * workers)] if workers else SETTINGS:
-        click.echo(f"{count} workers, a population of {size}, {individuals} individuals ...", err=True)
+    for count, size in [(workers, population or 4 * workers)] if workers else CURVE if curve else SETTINGS:
+        wanted = min(individuals, GENERATIONS * size) if curve else individuals
+        click.echo(f"{count} workers, a population of {size}, {wanted} individuals ...", err=True)
         rules = Rules(population_size=size, setpoint=rule)
         cluster = Cluster(workers=count, rules=rules, landscape=Landscape(steps=steps), seed=seed)
-        outcomes.append(cluster.run(individuals))
-    if as_json:
-        click.echo(json_text(outcomes))
-        return
-    header = ["workers", "population", "individuals", "idle", "hours", "an hour", "size", "FLOP", "memory", "seconds"]
+        outcomes.append(cluster.run(wanted))
+    if curve is not None:
+        from genepool.plots.scale import draw_scale
+
+        draw_scale(outcomes, curve)
+    click.echo(json_text(outcomes) if as_json else _scale_page(outcomes))
+
+
+def _scale_page(outcomes: list[Outcome]) -> str:
+    header = ["workers", "population", "individuals", "idle", "hours", "steps/h", "size", "FLOP", "memory", "seconds"]
     rows = [
         [
             f"{o.workers:,}",
@@ -83,7 +117,7 @@ def scale(
             f"{o.individuals:,}",
             f"{100 * o.idle:.2f} %",
             f"{o.simulated_hours:.2f}",
-            f"{o.individuals_an_hour:,.0f}",
+            f"{o.steps_an_hour:,.0f}",
             f"{o.smallest:,}-{o.largest:,}" if o.largest else "growing",
             amount(o.flops),
             f"{amount(o.memory)}B",
@@ -91,5 +125,5 @@ def scale(
         ]
         for o in outcomes
     ]
-    click.echo(table(header, rows, left=0))
-    click.echo(f"\nidle {percent(max(o.idle for o in outcomes))} at most; hours are simulated, seconds are real")
+    worst = percent(max(o.idle for o in outcomes))
+    return f"{table(header, rows, left=0)}\n\nidle {worst} at most; hours are simulated, seconds are real"

@@ -140,7 +140,7 @@ def _page(facts: dict[str, Any]) -> str:
             f"{facts['parameters']:,} parameters ({amount(facts['parameters'])}), "
             f"learning rate {facts['learning_rate']:.4g}",
             f"{amount(facts['flops_forward'])}FLOP forward and {amount(facts['flops_training'])}FLOP in training "
-            f"for a batch of {facts['batch']}; about {amount(facts['memory'])}B of memory",
+            f"for a batch of {facts['batch']}; at most {amount(facts['memory'])}B of memory",
         ]
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 import msgspec
 
-from genepool.cli.text import amount, percent, span
+from genepool.cli.text import amount, percent, shares, span
 
 if TYPE_CHECKING:
     from rich.panel import Panel
@@ -42,6 +42,10 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     best: float
     network: str
     last: str
+    overhead: float
+    """The share of the workers' time that was not spent in steps 2 to n, of late."""
+    workers: dict[str, float]
+    """The same by worker."""
 
 
 class Observer:
@@ -55,6 +59,7 @@ class Observer:
 
     def look(self) -> Standing:
         """How things stand now."""
+        from genepool.analysis import RECENT, overhead, overhead_by_worker
         from genepool.population import State
 
         self._history.refresh()
@@ -63,6 +68,7 @@ class Observer:
         states = [row.state for row in self._history.rows.values()]
         best = self._history.best()
         recent = sum(row.result is not None and row.result.finished > time.time() - 60 for row in finished)
+        lately = self._history.results(since=time.time() - RECENT)
         window = min(60.0, max(1.0, self._stopwatch.seconds()))
         return Standing(
             seconds=spent.seconds,
@@ -75,6 +81,8 @@ class Observer:
             best=spent.best,
             network=best.dna.in_a_line() if best else "",
             last=_happened(finished[-1]) if finished else "",
+            overhead=overhead(lately).share,
+            workers={who: of.share for who, of in overhead_by_worker(lately).items()},
         )
 
 
@@ -123,7 +131,8 @@ def _lines(observer: Observer) -> Look:
 def _line(s: Standing, crew: Crew) -> str:
     return (
         f"{span(s.seconds)}, {amount(s.flops)}FLOP, {s.alive} alive, {s.training} in training, {s.trained} trained, "
-        f"{s.a_minute:.0f} a minute, {crew.running()} workers, best {percent(s.best)}: {s.network or 'nobody yet'}"
+        f"{s.a_minute:.0f} a minute, {crew.running()} workers, overhead {percent(s.overhead)} ({shares(s.workers)}), "
+        f"best {percent(s.best)}: {s.network or 'nobody yet'}"
     )
 
 
@@ -139,6 +148,7 @@ def _panel(title: str, s: Standing, crew: Crew, remark: str) -> Panel:
         ("cost", f"{amount(s.flops)}FLOP"),
         ("individuals", f"{s.alive} alive, {s.training} in training, {s.dead} dead; {s.trained} trained so far"),
         ("workers", f"{crew.running()} at work{restarted}; {s.a_minute:.0f} individuals a minute"),
+        ("overhead", f"{percent(s.overhead)} of the time; {shares(s.workers)}" if s.workers else ""),
         ("best", f"{percent(s.best)} validation accuracy"),
         ("network", s.network),
         ("last", s.last),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, JSON, SET, json_text
+from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, json_text, memory_of_each
 from genepool.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ INTERRUPTED = 130
 @click.option("--seed", type=int)
 @SET
 @DEVICE
+@MEMORY
 @JSON
 def run(
     directory: Path,
@@ -53,6 +54,7 @@ def run(
     config: Path | None,
     assignments: tuple[str, ...],
     device: str,
+    memory: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -62,9 +64,13 @@ def run(
     loses nothing.
     """
     experiment = _experiment(directory, preset, config, options, assignments)
+    count = _workers(experiment, device)
+    part = memory_of_each(memory, count)
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
-    to_the_end = _evolve(experiment, ["--device", device, *(["--data-dir", str(data_dir)] if data_dir else [])])
+    handed_on = {"--device": device, "--data-dir": data_dir, "--memory": part}
+    words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
+    to_the_end = _evolve(experiment, count, words)
     if not to_the_end and experiment.history().best() is None:
         click.echo("Nobody is alive yet; the same command goes on.", err=True)
         sys.exit(INTERRUPTED)
@@ -110,12 +116,22 @@ def _changes(config: Path | None, options: dict[str, Any]) -> dict[str, Any]:
     return {**(names.read_toml(config) if config else {}), **given}
 
 
-def _evolve(experiment: Experiment, options: list[str]) -> bool:
+def _workers(experiment: Experiment, device: str) -> int:
+    """As many as are asked for; otherwise some for each GPU, or one a core."""
+    settings = experiment.settings()
+    if settings.workers or device == "cpu":
+        return settings.workers or os.cpu_count() or 1
+
+    from genepool.nn.runtime import gpus
+
+    return gpus(device) * settings.workers_per_gpu or os.cpu_count() or 1
+
+
+def _evolve(experiment: Experiment, count: int, options: list[str]) -> bool:
     """Whether the workers came to the end of the budget: they did not if somebody told them to stop."""
     from genepool.cli.live import live_view
     from genepool.engines.processes import Crew
 
-    count = experiment.settings().workers or os.cpu_count() or 1
     with live_view(experiment) as look:
         crew = Crew(experiment.path, count, options)
         told = _Told()

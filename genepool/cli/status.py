@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.options import DIRECTORY, JSON, json_text
-from genepool.cli.text import amount, percent, span
+from genepool.cli.text import amount, percent, shares, span
 
 
 @click.command()
@@ -15,6 +15,7 @@ from genepool.cli.text import amount, percent, span
 @JSON
 def status(directory: Path, as_json: bool) -> None:
     """How the experiment in DIR stands. Reads only; workers may be running."""
+    from genepool.analysis import overhead, overhead_by_worker
     from genepool.experiment import Experiment, budget_of
 
     experiment = Experiment.open(directory)
@@ -23,6 +24,7 @@ def status(directory: Path, as_json: bool) -> None:
     spent = history.spending()
     best = history.best()
     settings = experiment.settings()
+    total, by_worker = overhead(history.results()), overhead_by_worker(history.results())
     facts = {
         "directory": str(directory),
         "data": settings.data,
@@ -37,6 +39,11 @@ def status(directory: Path, as_json: bool) -> None:
         "individuals": spent.individuals,
         "flops": spent.flops,
         "seconds": spent.seconds,
+        "overhead": total.share,
+        "workers": {
+            who: {"individuals": of.individuals, "seconds": of.seconds, "overhead": of.share}
+            for who, of in by_worker.items()
+        },
         "best": None if best is None else best.id,
         "best_fitness": spent.best,
         "best_network": "" if best is None else best.dna.in_a_line(),
@@ -51,6 +58,8 @@ def status(directory: Path, as_json: bool) -> None:
         f"population   {census.alive} alive, {census.training} in training, {census.dead} dead"
         f" (wanted: {settings.population_size})" + (f"; {', '.join(odd)}" if odd else ""),
         f"so far       {spent.individuals} individuals trained, {amount(spent.flops)}FLOP, {span(spent.seconds)}",
+        f"overhead     {percent(total.share)} of the training time is not steps 2 to n"
+        + (f": {shares({who: of.share for who, of in by_worker.items()})}" if by_worker else ""),
         f"best         {percent(spent.best)} validation accuracy: {facts['best_network']}",
         f"budget       {'goes on' if facts['over'] is None else facts['over']}",
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from genepool.errors import SettingsError
 
@@ -19,6 +19,12 @@ def amount(value: float) -> str:
 def percent(share: float) -> str:
     """0.876 is 87.6 %."""
     return f"{100 * share:.1f} %"
+
+
+def shares(values: Mapping[str, float], most: int = 8) -> str:
+    """Names with their shares, cut short where there are many: 'a 12 %, b 9 %, and 3 more'."""
+    shown = [f"{name} {100 * share:.0f} %" for name, share in list(values.items())[:most]]
+    return ", ".join([*shown, *([f"and {len(values) - most} more"] if len(values) > most else [])])
 
 
 def numbers(text: str, form: str) -> tuple[int, ...]:

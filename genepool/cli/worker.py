@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, memory_of_each
 
 
 @click.command()
 @DIRECTORY
 @DATA_DIR
 @DEVICE
+@MEMORY
 @click.option("--number", type=click.IntRange(0), help="Which random numbers to use.  [default: its own]")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 def worker(
-    directory: Path, data_dir: Path | None, device: str, number: int | None, threads: int, parent: int | None
+    directory: Path,
+    data_dir: Path | None,
+    device: str,
+    memory: str | None,
+    number: int | None,
+    threads: int,
+    parent: int | None,
 ) -> None:
-    """Works on the experiment in DIR until its budget is spent, or until it is told to stop (Ctrl-C, SIGTERM)."""
+    """Works on the experiment in DIR until its budget is spent, or until it is told to stop (Ctrl-C, SIGTERM).
+
+    Its share of the memory is what is free divided by the machine's cores: as many workers may come.
+    """
     from genepool.experiment import Experiment, Watch
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     experiment = Experiment.open(directory)
+    most = memory_of_each(memory, os.cpu_count() or 1, trust=memory is not None)
     watch = Watch(experiment, parent)
     watch.obey_signals()
 
@@ -40,6 +52,6 @@ def worker(
         import secrets
 
         number = secrets.randbits(31)
-    evaluators, pricing = experiment.evaluators(data, device, number), experiment.pricing(data)
+    evaluators, pricing = experiment.evaluators(data, device, number, most), experiment.pricing(data)
     reason = experiment.worker(number, evaluators, watch, watch.phase, pricing).run()
     click.echo(f"The worker stops: {reason}.", err=True)

@@ -18,6 +18,11 @@ and reshaping data (resizing, cutting, padding) and reading images are not count
     weight decay, momentum   -                           -                     2 p (decayed), 4 p
 
 An input needs a gradient only where parameters lie before it, which is also what torch computes.
+
+The memory is an upper bound on the size of a process that trains the network, measured with torch 2.13 on a CPU
+(tests/nn/test_memory.py holds it to that): the process itself, six times the weights (weights, momentum, gradients, and
+a checkpoint being written), what the forward pass keeps, gradients that wait at a vertex for others, and the largest
+buffers that one operation needs. What matters is not how large the parts are on average but that none is left out.
 """
 
 from __future__ import annotations
@@ -27,6 +32,18 @@ import msgspec
 from genepool.dna.elements import Conv, Vertex
 from genepool.dna.graph import DNA
 from genepool.dna.shapes import Shape, shapes
+
+PROCESS = 320 * 2**20
+"""Bytes of a worker that trains nothing: Python, torch, its compiled convolutions; mapped images belong to all."""
+VALIDATED = 100
+"""Images that are validated at a time; on CPUs the speed hardly depends on it, the memory does."""
+_ELEMENT = 32 * 1024
+"""Bytes for a vertex or an edge, however small: modules, tensors' heads, records for the gradients."""
+_WEIGHTS = 6
+_FRAGMENTS = 1.75
+"""Memory that is free but in pieces that do not fit: aligned allocations cannot use a hole of just their own size."""
+_PASSING = 4
+"""Activations of the largest size that come and go at the same time: gradients, and sums of edges."""
 
 
 class Flops(msgspec.Struct, frozen=True):
@@ -62,6 +79,12 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     """Forward, backward and update."""
     kept: int = 0
     """Values that the forward pass keeps for the backward pass."""
+    waiting: int = 0
+    """Values that stay until the last of several edges has used them: of the activation, and of its gradient."""
+    passing: int = 0
+    """Values of the largest activation."""
+    buffers: int = 0
+    """Values that a convolution needs while it is computed: filters in another order, patches of one image."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,9 +100,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def memory(self) -> int:
-        """Bytes that training needs, roughly: weights, gradients, momentum, and activations with their gradients."""
-        kept = [item.kept for item in self.items.values()]
-        return 4 * (3 * self.parameters + sum(kept) + 2 * max(kept))
+        """Bytes of a process that trains the network, at most; what it holds of a parent or checkpoint comes on top."""
+        items = self.items.values()
+        kept, waiting = sum(item.kept for item in items), sum(item.waiting for item in items)
+        passing = _PASSING * max(item.passing for item in items)
+        training = int(_FRAGMENTS * (kept + waiting)) + passing
+        validation = (int(_FRAGMENTS * waiting) + passing) * VALIDATED // self.batch
+        values = max(training, validation) + max(item.buffers for item in items) + _WEIGHTS * self.parameters
+        return PROCESS + _ELEMENT * len(items) + 4 * values
 
     @property
     def forward(self) -> Flops:
@@ -108,7 +136,7 @@ def cost(dna: DNA, image: Shape, classes: int, batch: int = 50) -> Cost:
     for vertex in dna.vertices:
         summands, shape = len(dna.edges_in[vertex.id]), sizes.vertices[vertex.id]
         returns = uses[vertex.id] if needs_gradient[vertex.id] else 0
-        items[vertex.id] = _vertex(vertex, shape, batch, summands, returns)
+        items[vertex.id] = _vertex(vertex, shape, batch, summands, returns, uses[vertex.id] > 1)
     items[CLASSIFIER] = _classifier(sizes.vertices[dna.output], classes, batch, needs_gradient[dna.output])
     return Cost(batch=batch, items=items)
 
@@ -133,23 +161,39 @@ def _conv(edge: Conv, source: Shape, result: Shape, batch: int, input_gradient: 
     once = 2 * batch * result.height * result.width * filters
     forward = Flops(convolution=once)
     backward = Flops(convolution=once * (2 if input_gradient else 1))
+    # Channels are rounded up to the width of a vector; once for the filters, once for their gradient.
+    reordered = 2 * (-(-source.channels // 16) * 16) * (-(-result.channels // 16) * 16)
+    patches = 2 * result.height * result.width * source.channels
     return Item(
-        parameters=filters, decayed=filters, forward=forward, training=forward + backward + _update(filters, filters)
+        parameters=filters,
+        decayed=filters,
+        forward=forward,
+        training=forward + backward + _update(filters, filters),
+        passing=batch * result.values,
+        buffers=(reordered + patches) * edge.filter_width * edge.filter_height,
     )
 
 
-def _vertex(vertex: Vertex, shape: Shape, batch: int, summands: int, returns: int) -> Item:
+def _vertex(vertex: Vertex, shape: Shape, batch: int, summands: int, returns: int, waits: bool) -> Item:
     n, c = batch * shape.values, shape.channels
+    waiting = n if waits else 0
     sums = Flops(elementwise=n * max(0, summands - 1))
     gradient_sums = Flops(elementwise=n * max(0, returns - 1))
     if vertex.type == "linear":
-        return Item(forward=sums, training=sums + gradient_sums, kept=n)
+        return Item(forward=sums, training=sums + gradient_sums, kept=n, waiting=waiting, passing=n)
     rectifier = n if vertex.leakiness == 0 else 2 * n
     forward = sums + Flops(elementwise=2 * n + 4 * c + rectifier)
     training = sums + Flops(elementwise=3 * n + 11 * c + rectifier, reduction=2 * n)
     backward = gradient_sums + Flops(elementwise=7 * n + n, reduction=2 * n)
     update = _update(2 * c, 0)
-    return Item(parameters=2 * c, forward=forward, training=training + backward + update, kept=2 * n)
+    return Item(
+        parameters=2 * c,
+        forward=forward,
+        training=training + backward + update,
+        kept=2 * n,
+        waiting=waiting,
+        passing=n,
+    )
 
 
 def _classifier(shape: Shape, classes: int, batch: int, input_gradient: bool) -> Item:

@@ -32,7 +32,11 @@ class Normaliser:
         self._shift = torch.tensor(shift, dtype=torch.float32, device=device)
 
     def __call__(self, pixels: NDArray[np.uint8]) -> Tensor:
-        flat = torch.from_numpy(pixels.reshape(len(pixels), -1)).to(self.device).float()
+        return self.of_tensor(torch.from_numpy(pixels).to(self.device, non_blocking=True))
+
+    def of_tensor(self, pixels: Tensor) -> Tensor:
+        """The same for pixels that are on the device."""
+        flat = pixels.reshape(len(pixels), -1).float()
         return flat.mul_(self._scale).add_(self._shift).view(pixels.shape).permute(0, 3, 1, 2)
 
 
@@ -57,7 +61,10 @@ class _Pass(NamedTuple):
 
 
 class Batches:
-    """The batches of one training. Differs from the paper where `size` is smaller than the images: so are the crops."""
+    """The batches of one training, on the CPU (genepool.nn.resident has those of other devices).
+
+    Differs from the paper where `size` is smaller than the images: so are the crops.
+    """
 
     def __init__(
         self, data: Dataset, *, batch: int, seed: int, device: torch.device, size: tuple[int, int] | None = None
@@ -71,17 +78,20 @@ class Batches:
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Images and labels of a step; steps are numbered from 0."""
+        part, data = self.drawn(step), self._data
+        pixels = self._windows[part.order, part.top, part.left].reshape(-1, *self._size, data.channels)
+        if data.flip:
+            pixels[part.flip] = pixels[part.flip, :, ::-1]
+        return self._normalise(pixels), torch.from_numpy(self._labels[part.order])
+
+    def drawn(self, step: int) -> _Pass:
+        """The random numbers of a step: which images, from where, and which of them mirrored."""
         first, images = step * self._batch, len(self._labels)
         place, offset = divmod(first, images)
         part = self._draw(place, offset, min(offset + self._batch, images))
         if missing := self._batch - len(part.order):  # the batch reaches into the next pass
             part = part.and_then(self._draw(place + 1, 0, missing))
-        data = self._data
-        pixels = self._windows[part.order, part.top, part.left].reshape(-1, *self._size, data.channels)
-        if data.flip:
-            pixels[part.flip] = pixels[part.flip, :, ::-1]
-        labels = torch.from_numpy(self._labels[part.order]).to(self._normalise.device)
-        return self._normalise(pixels), labels
+        return part
 
     def _draw(self, place: int, start: int, stop: int) -> _Pass:
         if place not in self._passes:

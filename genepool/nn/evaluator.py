@@ -10,6 +10,7 @@ import msgspec
 import torch
 
 from genepool.dna import DNA, Cost, Shape, cost, cropped, individual_flops
+from genepool.dna.cost import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
 from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Trained, ignore
 from genepool.nn.accuracy import accuracy
@@ -18,7 +19,10 @@ from genepool.nn.data import Dataset
 from genepool.nn.inheritance import Inheritance, inherit_weights
 from genepool.nn.model import Model
 from genepool.nn.pace import FEWEST
+from genepool.nn.precision import Precision
 from genepool.nn.preserving import inherit_function
+from genepool.nn.resident import resident
+from genepool.nn.runtime import give_memory_back
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
 from genepool.settings import Settings
@@ -32,7 +36,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: int = 100_000_000
     memory: int = 4 * 2**30
-    """Bytes that a training may need, as estimated from the DNA."""
+    """Bytes that a worker may grow to, as predicted from the DNA."""
+    share: int | None = None
+    """Bytes of the machine's memory that this worker may take, where somebody has shared it out."""
 
 
 class TorchEvaluator:
@@ -66,7 +72,8 @@ class TorchEvaluator:
         ledger = _Ledger()
         try:
             ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
-            _guard(ledger.cost, self.limits)
+            _guard(ledger.cost, self._beside(inherited, checkpoint), self.limits)
+            give_memory_back(beyond=PROCESS)
             image = cropped(self._image, plan.crop)
             ledger.training_cost = ledger.cost
             if image != self._image:
@@ -80,13 +87,21 @@ class TorchEvaluator:
             ledger.training.run(observe)
             fitness = self.validate(model if image == self._image else self._resized(model))
             ledger.validated = self._validation_images
+            weights = to_bytes(model.state_dict())
         except TrainingError as error:
             return Trained(ledger.close(reason=str(error)), None)
         except (MemoryError, RuntimeError) as error:
             if not _is_out_of_memory(error):
                 raise
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
-        return Trained(ledger.close(fitness=fitness), to_bytes(model.state_dict()))
+        return Trained(ledger.close(fitness=fitness), weights)
+
+    def _beside(self, inherited: bytes | None, checkpoint: bytes | None) -> int:
+        """Bytes that are in memory beside the network: what it begins with, and the order of the images.
+
+        A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients.
+        """
+        return 2 * len(inherited or b"") + len(checkpoint or b"") + 64 * len(self.data.train_labels)
 
     def _recipe(self, plan: Plan, cost: Cost) -> Recipe:
         """With the number of steps that the plan's operations allow."""
@@ -115,22 +130,26 @@ class TorchEvaluator:
     def validate(self, model: Model) -> float:
         """The fitness: accuracy on the validation images, or on the first of them, which are as fair a sample."""
         part = slice(self._validation_images)
-        return accuracy(model, self.data.validation_pixels[part], self.data.validation_labels[part], self.normalise)
+        here = self.device.type == "cpu"
+        pixels = self.data.validation_pixels if here else resident(self.data, self.device).validation_pixels
+        with Precision(self.device, mixed=self.recipe.mixed).autocast():
+            return accuracy(model, pixels[part], self.data.validation_labels[part], self.normalise)
 
 
-def evaluator_for(data: Dataset, settings: Settings, device: torch.device) -> TorchEvaluator:
-    """Wires an evaluator up; nothing else under nn/ knows the settings' names."""
+def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memory: int | None = None) -> TorchEvaluator:
+    """Wires an evaluator up, with a share of the machine's memory; nothing else under nn/ knows the settings' names."""
     recipe = Recipe(
         steps=settings.steps,
         batch=settings.batch,
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
+        mixed=settings.precision == "mixed",
         validation=settings.validation,
         schedule=settings.schedule,
         nesterov=settings.nesterov,
         smoothing=settings.smoothing,
     )
-    limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory)
+    limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory, share=memory)
     return TorchEvaluator(data, recipe, limits, device, settings.inheritance)
 
 
@@ -172,14 +191,26 @@ class _Ledger:
         return individual_flops(self.training_cost, steps, 0) + individual_flops(self.cost, 0, self.validated)
 
 
-def _guard(cost: Cost, limits: Limits) -> None:
+def _guard(cost: Cost, beside: int, limits: Limits) -> None:
     """Refuses a network before anything is allocated: the kernel would kill the worker, not the network."""
     if cost.parameters > limits.parameters:
-        raise ModelTooLargeError(f"{cost.parameters:,} parameters are over the limit of {limits.parameters:,}.")
-    if cost.memory > limits.memory:
         raise ModelTooLargeError(
-            f"training would need about {cost.memory / 2**30:.1f} GiB, over the limit of {limits.memory / 2**30:.1f}."
+            f"{cost.parameters:,} parameters are over the limit of {limits.parameters:,}; raise max_parameters."
         )
+    needed = cost.memory + beside
+    if limits.share is not None and needed > limits.share:
+        raise ModelTooLargeError(
+            f"training needs up to {_gib(needed)}, over the {_gib(limits.share)} that are this worker's share of the "
+            "machine's memory; let fewer workers share it, or give this one more with --memory."
+        )
+    if needed > limits.memory:
+        raise ModelTooLargeError(
+            f"training needs up to {_gib(needed)}, over the limit of {_gib(limits.memory)}; raise max_memory."
+        )
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB"
 
 
 def _is_out_of_memory(error: Exception) -> bool:

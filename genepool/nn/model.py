@@ -53,28 +53,31 @@ class Model(nn.Module):
                 self.add_module(f"vertex_{vertex.id}", Activation(channels, vertex.leakiness))
         self.add_module(f"classifier_{dna.output}", Classifier(sizes.vertices[dna.output].channels, classes))
         _draw_weights(self, rng)
-        self._steps = _plan(self, sizes)
+        # As a pair, for torch would list a classifier that is an attribute a second time, under another name.
+        self._plan = (_plan(self, sizes), self.get_submodule(f"classifier_{dna.output}"))
 
     def forward(self, images: Tensor) -> Tensor:
-        return _run(self._steps, images, self.get_submodule(f"classifier_{self.dna.output}"))
+        steps, classifier = self._plan
+        return _run(steps, images, classifier)
 
     def for_validation(self) -> Operation:
         """The network as it is now, without gradients, with batch normalisation folded into filters where it can be."""
         self.eval()
+        unfolded, classifier = self._plan
         with torch.no_grad():
-            steps = [_folded(step) for step in self._steps]
-        classifier = self.get_submodule(f"classifier_{self.dna.output}")
+            steps = [_folded(step) for step in unfolded]
         return torch.inference_mode()(lambda images: _run(steps, images, classifier))
 
     def look_at_activations(self, images: Tensor, look: Callable[[str, Activation, Tensor], None]) -> None:
         """Shows each vertex's normalisation what comes into it, in order: what `look` changes counts for the next."""
+        steps, classifier = self._plan
         watched = [
             step._replace(activation=_watched(vertex, step.activation, look))
             if isinstance(step.activation, Activation)
             else step
-            for vertex, step in zip(self.dna.order, self._steps, strict=True)
+            for vertex, step in zip(self.dna.order, steps, strict=True)
         ]
-        _run(watched, images, self.get_submodule(f"classifier_{self.dna.output}"))
+        _run(watched, images, classifier)
 
 
 def _watched(vertex: str, activation: Activation, look: Callable[[str, Activation, Tensor], None]) -> Operation:

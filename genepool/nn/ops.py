@@ -71,7 +71,11 @@ class Classifier(nn.Module):
         # Pooled like this, and not as a mean over two axes, because the gradient of that has stride 0, which sends the
         # rectifier's gradient before it down a scalar path: half of a shallow network's time on CPUs.
         pooled = x.permute(0, 2, 3, 1).flatten(1, 2).mean(1)
-        return functional.linear(pooled, self.weight, self.bias)
+        if not torch._C._is_any_autocast_enabled():
+            return functional.linear(pooled, self.weight, self.bias)
+        # Scores and their loss are always float32: that costs nothing, and few bits decide between close scores.
+        with torch.autocast(x.device.type, enabled=False):
+            return functional.linear(pooled.float(), self.weight, self.bias)
 
 
 def fit(x: Tensor, shape: Shape) -> Tensor:

@@ -5,8 +5,6 @@ Not torch.optim: importing that costs over a second in each new process, and thi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
@@ -23,19 +21,18 @@ class SGD:
         """Differs from the paper where it is on: the step goes to where the velocity will be after this gradient."""
         self.velocity = [torch.zeros_like(parameter) for parameter in self.parameters]
         self._decayed = [i for i, parameter in enumerate(self.parameters) if parameter.ndim > 1]
+        self._decayed_parameters = [self.parameters[i] for i in self._decayed]
 
-    def step(self, gradients: Sequence[Tensor]) -> None:
+    def step(self, gradients: tuple[Tensor, ...] | list[Tensor]) -> None:
         """One update, with a gradient for each parameter; the gradients are used up."""
         with torch.no_grad():
             torch._foreach_add_(
-                [gradients[i] for i in self._decayed],
-                [self.parameters[i] for i in self._decayed],
-                alpha=self.weight_decay,
+                [gradients[i] for i in self._decayed], self._decayed_parameters, alpha=self.weight_decay
             )
             torch._foreach_mul_(self.velocity, self.momentum)
-            torch._foreach_add_(self.velocity, list(gradients))
+            torch._foreach_add_(self.velocity, gradients)
             if self.nesterov:
-                torch._foreach_add_(self.parameters, list(gradients), alpha=-self.learning_rate)
+                torch._foreach_add_(self.parameters, gradients, alpha=-self.learning_rate)
                 torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate * self.momentum)
             else:
                 torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+from pathlib import Path
 
 import torch
 
@@ -23,12 +25,31 @@ def prepare_process(threads: int = 1) -> None:
     and makes sums the same in each run. And freed memory is kept: small networks otherwise spend up to half of their
     time in page faults, since glibc gives large blocks back to the system after each layer.
     """
+    # Virtual machines may announce AMX and then end a process that uses it; only bfloat16 would.
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
     torch.set_num_threads(threads)
-    if sys.platform.startswith("linux"):
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
-        if mallopt is not None:
-            mallopt(_M_MMAP_THRESHOLD, min(_LARGEST_MMAP_THRESHOLD, 2**30))
-            mallopt(_M_TRIM_THRESHOLD, 2**30)
+    _of_glibc("mallopt", _M_MMAP_THRESHOLD, min(_LARGEST_MMAP_THRESHOLD, 2**30))
+    _of_glibc("mallopt", _M_TRIM_THRESHOLD, 2**30)
+
+
+def give_memory_back(beyond: int) -> None:
+    """Before a training, if the process holds more than so many bytes of its own.
+
+    What is kept of a large network would otherwise come on top of the next one.
+    """
+    try:
+        _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
+    except OSError:  # not Linux
+        return
+    if (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE") > beyond:
+        _of_glibc("malloc_trim", 0)
+
+
+def _of_glibc(name: str, *arguments: int) -> None:
+    """Calls a function of the C library, where there is one of that name: neither musl nor other systems have these."""
+    function = getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None
+    if function is not None:
+        function(*arguments)
 
 
 def choose_device(name: str, number: int = 0) -> torch.device:
@@ -43,3 +64,16 @@ def choose_device(name: str, number: int = 0) -> torch.device:
     if name == "cuda" and torch.cuda.device_count() > 1:
         name = f"cuda:{number % torch.cuda.device_count()}"
     return torch.device(name)
+
+
+def gpus(name: str) -> int:
+    """How many GPUs workers would share out among themselves on a device of that name."""
+    device = choose_device(name)
+    if device.type == "cpu":
+        return 0
+    return torch.cuda.device_count() if name in ("auto", "cuda") and device.type == "cuda" else 1
+
+
+def share_of_gpu(device: torch.device, workers: int) -> int:
+    """Bytes of a GPU's memory for each of the workers on it; a tenth stays for what torch needs there."""
+    return int(0.9 * torch.cuda.get_device_properties(device).total_memory) // workers

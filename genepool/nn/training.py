@@ -14,11 +14,12 @@ from torch.nn import functional
 from genepool.dna import cropped
 from genepool.errors import DataError, DivergedError
 from genepool.evaluation import EVERYTHING_AS_SET, Observer, Plan, Progress
-from genepool.nn.augment import Batches
 from genepool.nn.data import Dataset
 from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
 from genepool.nn.pace import Pace
+from genepool.nn.precision import Precision
+from genepool.nn.resident import batches_for
 from genepool.nn.weights import from_bytes, to_bytes
 
 LOOK_EVERY = 50
@@ -34,6 +35,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 50
     momentum: float = 0.9
     weight_decay: float = 0.0001
+    mixed: bool = False
+    """Whether networks are computed in fewer bits than float32 has (genepool.nn.precision)."""
     validation: int = 0
     """Validation images that the fitness is measured on; 0: all."""
     schedule: Literal["constant", "linear"] = "constant"
@@ -68,7 +71,8 @@ class Training:
         self.step_seconds = 0.0
         self.losses: list[tuple[int, float]] = []
         size = cropped(data.image, plan.crop)[:2]
-        self._batches = Batches(data, batch=recipe.batch, seed=seed, device=device, size=size)
+        self._batches = batches_for(data, batch=recipe.batch, seed=seed, device=device, size=size)
+        self._precision = Precision(device, mixed=recipe.mixed)
         self._peak = model.dna.learning_rate * plan.heat
         self._optimiser = SGD(
             model,
@@ -107,16 +111,27 @@ class Training:
     def step(self) -> Tensor:
         """One batch; its loss, before the update, stays on the device."""
         images, labels = self._batches(self.done)
-        loss = functional.cross_entropy(self.model(images), labels, label_smoothing=self.recipe.smoothing)
-        self._optimiser.learning_rate = self._learning_rate()
-        self._optimiser.step(torch.autograd.grad(loss, self._optimiser.parameters))
+        if self._precision.mixed:
+            with self._precision.autocast():
+                loss = self._loss(images, labels)
+        else:
+            loss = self._loss(images, labels)
+        gradients = self._precision.gradients(loss, self._optimiser.parameters)
+        if gradients is not None:
+            self._optimiser.learning_rate = self._learning_rate()
+            self._optimiser.step(gradients)
         self.done += 1
         return loss
+
+    def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(self.model(images), labels, label_smoothing=self.recipe.smoothing)
 
     def checkpoint(self) -> bytes:
         """All that the rest of the training depends on."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
+        if (scale := self._precision.state()) is not None:
+            tensors["scale"] = scale
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
         tensors["turns"] = torch.tensor([(self.pace.steps, self.pace.elapsed), *self.pace.turns], dtype=torch.float64)
         return to_bytes(tensors)
@@ -132,6 +147,8 @@ class Training:
                     tensor.copy_(tensors[f"model.{name}"])
                 for i, tensor in enumerate(self._optimiser.velocity):
                     tensor.copy_(tensors[f"velocity.{i}"])
+                if self._precision.state() is not None:
+                    self._precision.resume(tensors["scale"])
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             raise DataError(f"the checkpoint is not one of this network: {error}.") from None
         self.done = int(done)

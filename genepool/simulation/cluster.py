@@ -35,6 +35,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the workers' time in which they had nothing to train."""
     simulated_hours: float
     individuals_an_hour: float
+    steps_an_hour: float
+    """Of all workers, those that trained nothing included."""
     abandoned: int
     """Steps lost to races."""
     smallest: int
@@ -70,7 +72,7 @@ class Cluster:
         self._order = itertools.count()
         self._trained = 0.0
         self._pause = 0.0
-        self._abandoned = self._finished = self._flops = 0
+        self._abandoned = self._finished = self._flops = self._steps = 0
         self._best = 0.0
         self._smallest, self._largest = rules.population_size, 0
 
@@ -105,6 +107,7 @@ class Cluster:
     def _begin(self, worker: Worker) -> None:
         """The first half of a step; what there is to train is trained at once, and told when its time is over."""
         self._pause = NO_TIME
+        self._steps += 1
         job = None
         try:
             job = worker.begin()
@@ -141,6 +144,7 @@ class Cluster:
             idle=max(0.0, 1 - training / (self.now * len(self._workers))),
             simulated_hours=self.now / 3600,
             individuals_an_hour=self._finished / (self.now / 3600),
+            steps_an_hour=self._steps / (self.now / 3600),
             abandoned=self._abandoned,
             smallest=self._smallest,
             largest=self._largest,

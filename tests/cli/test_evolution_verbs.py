@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from genepool.experiment import Experiment
+
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 
 
@@ -39,7 +41,7 @@ def test_run_prints_the_best_network_its_accuracies_and_its_cost(evolved):
         f"figure               {directory}/progress.png",
     ):
         assert re.search(line, result.stdout), line
-    assert "workers, best" in result.stderr
+    assert re.search(r"2 workers, overhead \d+\.\d % \(.*\), best", result.stderr)
     assert (directory / "progress.png").read_bytes().startswith(b"\x89PNG")
     assert "Traceback" not in result.stderr
 
@@ -74,7 +76,12 @@ def test_status_tells_how_it_stands(evolved):
     assert 4 <= facts["alive"] + facts["training"] <= 8
     assert facts["over"] == "25 individuals have been trained"
     assert facts["flops"] > 1e6
+    assert len(facts["workers"]) == 2
+    assert sum(one["individuals"] for one in facts["workers"].values()) == facts["individuals"]
+    assert all(0 < one["overhead"] < 1 for one in facts["workers"].values())
+    assert 0 < facts["overhead"] < 1
     page = run("status", directory).stdout
+    assert re.search(r"overhead     \d+\.\d % .*: \S+ \d+ %, \S+ \d+ %", page)
     assert "individuals trained" in page
     assert "25 individuals have been trained" in page
 
@@ -176,7 +183,7 @@ def test_on_a_terminal_the_view_is_a_panel(tmp_path):
         pass  # Linux tells so that the other side has closed
     assert child.wait(60) == 0
     text = seen.decode(errors="replace")
-    for word in ("genepool", "individuals", "workers", "validation accuracy", "test accuracy"):
+    for word in ("genepool", "individuals", "workers", "overhead", "validation accuracy", "test accuracy"):
         assert word in text
     assert "Traceback" not in text
 
@@ -234,3 +241,25 @@ def test_a_worker_on_a_spent_budget_stops_at_once(evolved):
     result = run("worker", evolved[0])
     assert result.returncode == 0
     assert "The worker stops: 25 individuals have been trained." in result.stderr
+
+
+def test_workers_that_would_not_fit_into_memory_are_refused_before_any_starts(tmp_path):
+    result = run("run", tmp_path / "e", "--workers", 100_000)
+    assert result.returncode == 2
+    assert re.search(r"100000 workers .* GiB of memory .* use at most \d+ workers", result.stderr)
+    assert len(result.stderr.splitlines()) == 1
+    result = run("run", tmp_path / "e", "--workers", 1, "--memory", "lots")
+    assert result.returncode == 2
+    assert "not an amount of memory" in result.stderr
+
+
+def test_an_individual_over_a_worker_s_share_is_recorded_with_fitness_0_and_the_reason(tmp_path):
+    """A batch so large that no network at all fits into the little that the worker may take."""
+    directory = tmp_path / "e"
+    result = run(
+        "run", directory, "--workers", 1, "--population", 3, "--steps", 5, "--individuals", 4, "--memory", "330M",
+        "--set", "time=0", "--set", "batch=5000",
+    )  # fmt: skip
+    assert result.returncode == 2  # nobody has weights to hand out
+    [reason] = {row.evaluation.reason for row in Experiment.open(directory).history().finished()}
+    assert "this worker's share" in reason

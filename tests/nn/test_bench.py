@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from genepool.dna import Shape, cost
+from genepool.nn.bench import fairness, rounds
 from genepool.nn.bench.engine import INDIVIDUALS, LIMIT
 from genepool.nn.bench.plain import CONTESTANTS
+from genepool.workbench import train_individuals
 
 
 @pytest.mark.parametrize("name", CONTESTANTS)
@@ -22,3 +24,21 @@ def test_the_sizes_are_those_of_the_plan():
     assert 0.19e6 < parameters["six convolutions"] < 0.24e6
     assert 0.9e6 < parameters["wide"] < 1.2e6
     assert {name for name, _ in INDIVIDUALS} | set(LIMIT) <= set(CONTESTANTS)
+
+
+def test_whole_individuals_go_through_the_worker_and_its_store(fashion, monkeypatch):
+    monkeypatch.setattr(rounds, "_data", fashion)
+    seconds, overhead = train_individuals("one convolution", 20, 3)
+    assert seconds > 0
+    assert 0 < overhead < 1
+
+
+@pytest.mark.whole
+def test_ours_and_the_plain_loop_train_the_same_network(whole_data, monkeypatch):
+    from genepool.nn.data import prepare
+    from genepool.nn.sources import SOURCES, open_source
+
+    monkeypatch.setattr(rounds, "_data", prepare(open_source("cifar-10", data_dir=whole_data)))
+    folder = SOURCES.get("cifar-10").find(whole_data)
+    assert 0.05 < fairness.ours(0, steps=3) < 0.4
+    assert 0.05 < fairness.plain(folder, 0, steps=3) < 0.4

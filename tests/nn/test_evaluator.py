@@ -47,7 +47,7 @@ def test_a_diverged_training_is_a_result(fashion):
 
 @pytest.mark.parametrize(
     ("limits", "message"),
-    [(Limits(parameters=100), "parameters are over the limit of 100"), (Limits(memory=1000), "would need about")],
+    [(Limits(parameters=100), "parameters are over the limit of 100"), (Limits(memory=1000), "raise max_memory")],
 )
 def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, fashion):
     answer = (

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from genepool.nn.bench import rounds
+from genepool.nn.bench import fairness, rounds
 from genepool.nn.bench.plain import CONTESTANTS
 
 CORES = 2
@@ -29,35 +29,51 @@ LIMIT = {"six convolutions": 0.70, "resnet-20": 0.75, "wide": 0.85}
 """The share of the machine's matrix multiplication that is wanted."""
 TUNED = 0.97
 
+SEEDS = 3
+"""Trainings each of the accuracy check."""
+
 Progress = Callable[[str], None]
+Individuals = Callable[[str, int, int], tuple[float, float]]
+"""Trains so many individuals of a network for so many steps as a worker does: seconds for one, share of overhead."""
 
 
 class Benchmark:
     """Measures in rounds; every number is a list with one value a round."""
 
-    def __init__(self, folder: Path, *, repetitions: int, short: bool, tell: Progress) -> None:
-        self._folder, self._repetitions, self._short, self._tell = folder, repetitions, short, tell
-        self._seconds = 1.0 if short else 4.0
+    def __init__(
+        self, folder: Path, individuals: Individuals, *, repetitions: int, quick: bool, tell: Progress
+    ) -> None:
+        self._folder, self._train, self._repetitions = folder, individuals, 1 if quick else repetitions
+        self._quick, self._tell = quick, tell
+        self._seconds = 0.7 if quick else 4.0
         self.found: defaultdict[str, list[float]] = defaultdict(list)
 
     def run(self) -> dict[str, Any]:
-        """All rounds; then the medians and the bars."""
+        """All rounds, the accuracy check; then the medians and the bars."""
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(CORES, context, rounds.enter, (self._folder,)) as pool:
             for number in range(self._repetitions):
                 self._individuals(pool, number)
                 self._steps(pool, number)
                 self._machine(pool, number)
-        return {"medians": {name: statistics.median(v) for name, v in self.found.items()}, "bars": self._bars()}
+            accuracy = {} if self._quick else self._accuracy(pool)
+        return {
+            "repetitions": self._repetitions,
+            "medians": {name: statistics.median(values) for name, values in self.found.items()},
+            "rounds": dict(self.found),
+            "accuracy": accuracy,
+            "bars": self._bars(),
+        }
 
     def _wanted(self) -> list[tuple[str, int]]:
-        return [key for key in INDIVIDUALS if not self._short or key[1] == 100]
+        few = [("linear", 100), ("one convolution", 100)]
+        return few if self._quick else list(INDIVIDUALS)
 
     def _individuals(self, pool: ProcessPoolExecutor, number: int) -> None:
         for name, steps in self._wanted():
             self._tell(f"round {number + 1}: whole individuals, {name}, {steps} steps")
             count = {"linear": 8, "one convolution": 3}.get(name, 1) if steps == 100 else 1
-            jobs = [pool.submit(rounds.train_individuals, name, steps, count) for _ in range(CORES)]
+            jobs = [pool.submit(self._train, name, steps, count) for _ in range(CORES)]
             seconds, overhead = zip(*(job.result() for job in jobs), strict=True)
             self.found[f"individual {name} {steps}"].append(statistics.mean(seconds) / CORES)
             self.found[f"overhead {name} {steps}"].append(statistics.mean(overhead))
@@ -76,6 +92,18 @@ class Benchmark:
             before, ours, after = (self._both(pool, what) for what in ("sgemm", name, "sgemm"))
             self.found[f"limit {name}"].append(ours / ((before + after) / 2))
 
+    def _accuracy(self, pool: ProcessPoolExecutor) -> dict[str, Any]:
+        """Fitness of the same network and recipe, trained by us and by a plain loop, with several seeds each."""
+        self._tell(f"accuracy of {fairness.NETWORK} after {fairness.STEPS} steps, beside a plain loop")
+        jobs = [
+            (pool.submit(fairness.ours, seed), pool.submit(fairness.plain, self._folder, seed)) for seed in range(SEEDS)
+        ]
+        ours, plain = ([job.result() for job in side] for side in zip(*jobs, strict=True))
+        found = {"network": fairness.NETWORK, "steps": fairness.STEPS, "ours": ours, "plain": plain}
+        for name, values in (("ours", ours), ("plain", plain)):
+            found |= {f"{name}_mean": statistics.mean(values), f"{name}_spread": statistics.stdev(values)}
+        return found
+
     def _both(self, pool: ProcessPoolExecutor, name: str) -> float:
         return sum(job.result() for job in [pool.submit(rounds.gflops, name, self._seconds) for _ in range(CORES)])
 
@@ -90,6 +118,8 @@ class Benchmark:
         for name, wanted in LIMIT.items():
             bars.append(_bar(f"matrix multiplication: {name}", median[f"limit {name}"], wanted))
         for name, most in OVERHEAD.items():
+            if (name, 100) not in self._wanted():
+                continue
             share = median[f"overhead {name} 100"]
             bars.append(
                 {"what": f"overhead, at most: {name}, 100 steps", "ratio": share, "bar": most, "met": share <= most}

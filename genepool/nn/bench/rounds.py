@@ -31,27 +31,14 @@ def enter(folder: Path) -> None:
     global _data
     prepare_process()
     _data = prepare(open_source("cifar-10", data_dir=folder.parent))
-    train_individuals("one convolution", 5, 1)
+    warm = TorchEvaluator(_data, Recipe(steps=5, validation=100), Limits(), torch.device("cpu"))
+    warm.evaluate(CONTESTANTS["one convolution"].dna, seed=0)
 
 
-def _images() -> Dataset:
+def images() -> Dataset:
+    """CIFAR-10, in a process that was made ready."""
     assert _data is not None, "the process was not made ready"
     return _data
-
-
-def train_individuals(name: str, steps: int, count: int) -> tuple[float, float]:
-    """Trains so many whole individuals as a worker does, each from the weights of the one before.
-
-    Returns the seconds that one took, and the share of them that was not spent in steps 2 to n.
-    """
-    recipe = Recipe(steps=steps, validation=IMAGES_A_STEP * steps)
-    evaluator = TorchEvaluator(_images(), recipe, Limits(), torch.device("cpu"))
-    weights, stepping, started = None, 0.0, time.perf_counter()
-    for seed in range(count):
-        trained = evaluator.evaluate(CONTESTANTS[name].dna, seed=seed, inherited=weights)
-        weights, stepping = trained.weights, stepping + trained.evaluation.stepping
-    seconds = time.perf_counter() - started
-    return seconds / count, 1 - stepping / seconds
 
 
 def ordinary_individual(folder: Path, name: str, steps: int) -> float:
@@ -64,10 +51,10 @@ def ordinary_individual(folder: Path, name: str, steps: int) -> float:
 
 def steps_a_second(name: str, seconds: float) -> tuple[float, float]:
     """Ours and the hand-tuned loop's, in turns of a quarter of a second, so that both meet the same disturbances."""
-    image, device = _images().image, torch.device("cpu")
+    image, device = images().image, torch.device("cpu")
     model = Model(CONTESTANTS[name].dna, image, 10, torch.Generator().manual_seed(0))
-    ours = Training(model, _images(), Recipe(steps=10**9), seed=0, device=device).step
-    theirs = tuned_step(CONTESTANTS[name].plain(), _images())
+    ours = Training(model, images(), Recipe(steps=10**9), seed=0, device=device).step
+    theirs = tuned_step(CONTESTANTS[name].plain(), images())
     contest: tuple[Callable[[], object], ...] = (ours, theirs)
     counts, times = [0, 0], [0.0, 0.0]
     for step in contest:
@@ -95,9 +82,9 @@ def gflops(name: str, seconds: float) -> float:
         a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
         work, flops = (lambda: a @ b), 2 * 2048**3
     else:
-        model = Model(CONTESTANTS[name].dna, _images().image, 10, torch.Generator().manual_seed(0))
-        work = Training(model, _images(), Recipe(steps=10**9), seed=0, device=torch.device("cpu")).step
-        price = cost(CONTESTANTS[name].dna, _images().image, 10)
+        model = Model(CONTESTANTS[name].dna, images().image, 10, torch.Generator().manual_seed(0))
+        work = Training(model, images(), Recipe(steps=10**9), seed=0, device=torch.device("cpu")).step
+        price = cost(CONTESTANTS[name].dna, images().image, 10)
         flops = price.training.convolution + price.training.matrix
     work()
     done, started = 0, time.perf_counter()

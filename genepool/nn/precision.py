@@ -1,0 +1,62 @@
+"""Arithmetic in fewer bits where a GPU is faster at it: bfloat16, or float16 with a loss scale on older ones.
+
+Weights, momentum and the update stay in float32. On CPUs mixed precision is slower, not faster; there it only serves to
+test this very code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000
+"""Of the loss scale, as torch's own GradScaler has them."""
+
+
+class Precision:
+    """How losses and gradients are computed."""
+
+    def __init__(self, device: torch.device, *, mixed: bool, kind: torch.dtype | None = None) -> None:
+        self._device = device.type
+        self._kind = (kind or _fastest(device)) if mixed else torch.float32
+        scaled = self._kind is torch.float16
+        self.scale = torch.full((), 65536.0, device=device) if scaled else None
+        self._since_growth = torch.zeros((), dtype=torch.int32, device=device)
+
+    def state(self) -> Tensor | None:
+        """What the rest of a training depends on, as numbers; None where there is nothing."""
+        return None if self.scale is None else torch.stack((self.scale, self._since_growth.float()))
+
+    def resume(self, state: Tensor) -> None:
+        """Goes back to where that was."""
+        if self.scale is not None:
+            self.scale.copy_(state[0])
+            self._since_growth.copy_(state[1])
+
+    @property
+    def mixed(self) -> bool:
+        return self._kind is not torch.float32
+
+    def autocast(self) -> torch.autocast:
+        """The context in which a network is computed."""
+        return torch.autocast(self._device, dtype=self._kind if self.mixed else None, enabled=self.mixed)
+
+    def gradients(self, loss: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+        """Of each parameter; None where the scale was too large, which is then halved, and the step left out.
+
+        Only float16 has a scale, and only then does the device have to be asked at every step.
+        """
+        if self.scale is None:
+            return torch.autograd.grad(loss, parameters)
+        gradients = torch.autograd.grad(loss * self.scale, parameters)
+        overflow = torch.zeros((), device=loss.device)
+        torch._amp_foreach_non_finite_check_and_unscale_(list(gradients), overflow, self.scale.reciprocal())
+        torch._amp_update_scale_(self.scale, self._since_growth, overflow, GROWTH, BACKOFF, INTERVAL)
+        return None if overflow.item() else gradients
+
+
+def _fastest(device: torch.device) -> torch.dtype:
+    old = device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.float16 if old else torch.bfloat16

@@ -1,0 +1,112 @@
+"""The path that GPUs take, as far as a machine without one can try it: on the CPU, and on a device without memory."""
+
+import pytest
+import torch
+
+from genepool.dna import Identity, initial
+from genepool.dna.initial import OUTPUT
+from genepool.nn import training as training_module
+from genepool.nn.accuracy import accuracy
+from genepool.nn.augment import Batches, Normaliser
+from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
+from genepool.nn.model import Model
+from genepool.nn.precision import Precision
+from genepool.nn.resident import ResidentBatches, batches_for, resident
+from genepool.nn.runtime import gpus
+from genepool.nn.training import Recipe, Training
+from genepool.settings import override, preset
+from tests.networks import chain, conv
+
+CPU, META = torch.device("cpu"), torch.device("meta")
+
+
+def with_a_skip():
+    """Sizes and channels must be made to fit."""
+    trunk = chain(conv("a", depth_factor=6.0), conv("b", depth_factor=2.0, stride_scale=1.0))
+    skip = Identity(id="s", from_vertex="v0", to_vertex=OUTPUT.id, depth_precedence=0, scale_precedence=0)
+    return trunk.edited(put=[skip])
+
+
+def test_batches_made_on_a_device_are_bit_for_bit_those_of_the_cpu(fashion):
+    ours, theirs = (kind(fashion, batch=70, seed=5, device=CPU) for kind in (Batches, ResidentBatches))
+    for step in (0, 1, 99, 100, 205):  # some reach into the next pass
+        for a, b in zip(ours(step), theirs(step), strict=True):
+            assert torch.equal(a, b)
+            assert a.stride() == b.stride()
+
+
+def test_images_are_copied_to_a_device_once(fashion):
+    assert resident(fashion, CPU) is resident(fashion, CPU)
+    assert resident(fashion, CPU).train_pixels.dtype == torch.uint8
+    assert isinstance(batches_for(fashion, batch=50, seed=0, device=META), ResidentBatches)
+
+
+def test_a_training_by_the_path_of_gpus_gives_the_same_weights(fashion, monkeypatch):
+    def train():
+        return TorchEvaluator(fashion, Recipe(steps=60), Limits(), CPU).evaluate(with_a_skip(), seed=1)
+
+    ordinary = train()
+    monkeypatch.setattr(training_module, "batches_for", ResidentBatches)
+    assert train().weights == ordinary.weights
+
+
+@pytest.mark.parametrize("dna", [initial(), with_a_skip()], ids=["initial", "with a skip"])
+def test_a_step_touches_nothing_that_is_not_on_the_device(dna, fashion):
+    """The device `meta` computes shapes only, and refuses any tensor from elsewhere."""
+    model = Model(dna, fashion.image, 10, torch.Generator().manual_seed(0)).to(META)
+    training = Training(model, fashion, Recipe(steps=5), seed=0, device=META)
+    for _ in range(3):
+        loss = training.step()
+    assert (loss.device.type, loss.shape) == ("meta", ())
+
+
+def test_validation_needs_no_copy_of_pixels_that_are_on_the_device(fashion):
+    model = Model(with_a_skip(), fashion.image, 10, torch.Generator().manual_seed(0))
+    normalise = Normaliser(fashion, CPU)
+    pixels = resident(fashion, CPU).validation_pixels
+    here = accuracy(model, fashion.validation_pixels, fashion.validation_labels, normalise)
+    assert accuracy(model, pixels, fashion.validation_labels, normalise) == here
+
+
+def learner():
+    return chain(conv("a", depth_factor=16.0, stride_scale=1.0), conv("b", depth_factor=2.0, stride_scale=1.0))
+
+
+def test_mixed_precision_reaches_about_the_same_accuracy(fashion):
+    exact, mixed = (
+        TorchEvaluator(fashion, Recipe(steps=250, mixed=mixed), Limits(), CPU).evaluate(learner(), seed=0)
+        for mixed in (False, True)
+    )
+    assert exact.weights != mixed.weights
+    assert exact.evaluation.fitness > 0.5
+    assert abs(mixed.evaluation.fitness - exact.evaluation.fitness) < 0.1
+
+
+def test_the_loss_scale_of_float16_backs_off_and_trains(fashion, monkeypatch):
+    monkeypatch.setattr("genepool.nn.precision._fastest", lambda device: torch.float16)
+    model = Model(learner(), fashion.image, 10, torch.Generator().manual_seed(0))
+    training = Training(model, fashion, Recipe(steps=60, mixed=True), seed=0, device=CPU)
+    losses = []
+    training.run(lambda progress: losses.append(progress.loss))
+    assert losses[-1] < 2.2
+    resumed = Training(model, fashion, Recipe(steps=60, mixed=True), seed=0, device=CPU)
+    resumed.resume(training.checkpoint())
+    assert torch.equal(resumed._precision.state(), training._precision.state())
+
+
+def test_a_gradient_that_overflows_leaves_the_step_out_and_halves_the_scale():
+    precision = Precision(CPU, mixed=True, kind=torch.float16)
+    weight = torch.ones(2, requires_grad=True)
+    assert precision.gradients((weight * float("inf")).sum(), [weight]) is None
+    assert precision.scale.item() == 32768
+    [gradient] = precision.gradients((weight * 3).sum(), [weight])
+    assert gradient.tolist() == [3, 3]
+
+
+def test_precision_is_a_setting_and_off_by_default(fashion):
+    assert not evaluator_for(fashion, preset("paper"), CPU).recipe.mixed
+    assert evaluator_for(fashion, override(preset("paper"), ["precision=mixed"]), CPU).recipe.mixed
+
+
+def test_without_gpus_there_are_none_to_share():
+    assert gpus("cpu") == 0

@@ -1,0 +1,236 @@
+"""The memory bound: what the DNA predicts holds for real trainings, whatever the network looks like."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+import torch
+
+from genepool.dna import DNA, Identity, Shape, cost, initial
+from genepool.dna.cost import PROCESS
+from genepool.dna.initial import OUTPUT
+from genepool.dna.zoo import zoo
+from genepool.errors import ModelTooLargeError
+from genepool.mutations import mutate
+from genepool.nn.data import Dataset
+from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn.runtime import prepare_process
+from genepool.nn.training import Recipe
+from genepool.nn.weights import to_bytes
+from tests.networks import chain, conv
+
+CPU = torch.device("cpu")
+MIB = 2**20
+GROWING = {
+    "insert-convolution": 3.0,
+    "alter-number-of-channels": 3.0,
+    "add-skip": 2.0,
+    "filter-size": 2.0,
+    "insert-one-to-one": 1.0,
+    "alter-stride": 0.5,
+}
+"""Odds that make large networks of every form."""
+SMALL_LIMIT = PROCESS + 64 * MIB
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell peaks")
+
+
+def images(height: int = 32, width: int = 32, count: int = 200) -> Dataset:
+    rng = np.random.default_rng(0)
+    padded = (count, height + 8, width + 8, 3)
+    return Dataset(
+        name="noise",
+        classes=tuple("0123456789"),
+        height=height,
+        width=width,
+        channels=3,
+        pad=4,
+        flip=True,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.25, 0.25, 0.25),
+        train_pixels=rng.integers(0, 256, padded, dtype=np.uint8),
+        train_labels=rng.integers(0, 10, count),
+        validation_pixels=rng.integers(0, 256, (100, height, width, 3), dtype=np.uint8),
+        validation_labels=rng.integers(0, 10, 100),
+    )
+
+
+def large_dna(seed: int) -> DNA:
+    """A random network that began wide and grew."""
+    rng = Random(seed)
+    dna = chain(conv("first", depth_factor=rng.choice((4.0, 16.0, 64.0)), stride_scale=rng.choice((0.0, 1.0))))
+    for _ in range(rng.randrange(10, 80)):
+        dna = mutate(dna, rng, GROWING).dna
+    return dna
+
+
+def own_peak() -> int:
+    """The most memory that this process had of its own since its peak was last forgotten."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    figures = {line.split(":")[0]: line.split()[1] for line in lines if line.startswith(("VmHWM", "RssFile"))}
+    return (int(figures["VmHWM"]) - int(figures["RssFile"])) * 1024
+
+
+def forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def in_child(work: Callable[[], object]) -> object:
+    """What a function answers in a process of its own that has torch and nothing else; its death is an error."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            prepare_process()
+            os.write(writing, json.dumps(work()).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        text = answer.read()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return json.loads(text)
+
+
+def skips(depth: int, width: int, kind: str = "bn_relu") -> DNA:
+    """Every layer also leads to the output, so that all activations stay to the end."""
+    trunk = chain(conv("c0", depth_factor=width / 3), *(conv(f"c{i}") for i in range(1, depth)), kind=kind)
+    more = (
+        Identity(id=f"s{i}", from_vertex=f"v{i}", to_vertex=OUTPUT.id, depth_precedence=0, scale_precedence=0)
+        for i in range(depth - 1)
+    )
+    return DNA(learning_rate=1e-6, vertices=trunk.vertices, edges=(*trunk.edges, *more))
+
+
+def large_filters(width: int, half: float) -> DNA:
+    sides: dict[str, float] = {"filter_half_width": half, "filter_half_height": half}
+    return chain(conv("a", depth_factor=width / 3, stride_scale=1.0, **sides), conv("b", **sides))
+
+
+FORMS = {
+    "wide": lambda: chain(conv("a", depth_factor=200 / 3)),
+    "wide without normalisation": lambda: chain(conv("a", depth_factor=200 / 3), kind="linear"),
+    "deep": lambda: chain(conv("a", depth_factor=16 / 3), *(conv(f"b{i}") for i in range(30))),
+    "many skips": lambda: skips(8, 48),
+    "many skips without normalisation": lambda: skips(12, 48, kind="linear"),
+    "many weights": lambda: chain(conv("a", depth_factor=256 / 3, stride_scale=3.0), conv("b", depth_factor=6.0)),
+    "large filters": lambda: large_filters(16, 10.0),
+    "resnet-20": lambda: zoo("resnet-20"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_prediction_is_an_upper_bound_and_not_wildly_above(form):
+    """Two generations in one process, with checkpoints and inherited weights, as in a worker."""
+    dna, data = FORMS[form](), images()
+
+    def work():
+        evaluator = TorchEvaluator(data, Recipe(steps=3), Limits(), CPU)
+        forget_peak()
+        before = own_peak()
+        kept = []
+        parent = evaluator.evaluate(dna, seed=0)
+        child = evaluator.evaluate(dna, seed=1, inherited=parent.weights, observe=lambda p: kept.append(p.checkpoint()))
+        return before, own_peak(), len(child.weights)
+
+    before, peak, weights = in_child(work)
+    predicted = cost(dna, data.image, 10).memory + 2 * weights
+    assert peak < predicted
+    assert peak - before < predicted - PROCESS + 64 * MIB
+    if peak > PROCESS + 100 * MIB:
+        assert predicted < 3 * peak
+
+
+def test_of_500_random_large_networks_none_outgrows_a_small_limit():
+    """One worker trains all that fit, one after another; the others are refused before they take anything."""
+    data = images(16, 16)
+
+    def work():
+        evaluator = TorchEvaluator(data, Recipe(steps=2), Limits(memory=2**50, share=SMALL_LIMIT), CPU)
+        trained = refused = slow = 0
+        weights = None
+        forget_peak()
+        for seed in range(500):
+            dna = large_dna(seed)
+            if cheap(dna, data.image):
+                answer = evaluator.evaluate(dna, seed=seed, inherited=weights)
+                weights = answer.weights or weights
+                trained += answer.evaluation.steps > 0
+                refused += answer.evaluation.steps == 0
+            else:
+                slow += 1
+        return trained, refused, slow, own_peak()
+
+    trained, refused, slow, peak = in_child(work)
+    assert trained + refused + slow == 500
+    assert peak < SMALL_LIMIT
+    assert trained > 50
+    assert refused > 50
+
+
+def cheap(dna: DNA, image: Shape) -> bool:
+    """Whether it is refused, or trained in no time: a test of memory need not wait for large filters."""
+    try:
+        price = cost(dna, image, 10)
+    except ModelTooLargeError:
+        return True
+    return price.memory > SMALL_LIMIT or price.training.total < 2e9
+
+
+def test_what_is_refused_is_recorded_with_figures_and_advice():
+    data = images(16, 16)
+    dna = chain(conv("a", depth_factor=500.0))
+    for limits, advice in (
+        (Limits(share=PROCESS), "this worker's share of the machine's memory; let fewer workers share it"),
+        (Limits(memory=PROCESS), "raise max_memory"),
+    ):
+        answer = TorchEvaluator(data, Recipe(), limits, CPU).evaluate(dna, seed=0)
+        assert answer.weights is None
+        assert answer.evaluation.fitness == 0
+        assert "0.31 GiB" in answer.evaluation.reason
+        assert advice in answer.evaluation.reason
+
+
+def test_what_a_worker_begins_with_counts():
+    """A small child of a large parent has the parent's weights in memory."""
+    data = images(16, 16)
+    evaluator = TorchEvaluator(data, Recipe(steps=0), Limits(memory=PROCESS + 40 * MIB), CPU)
+    assert evaluator.evaluate(initial(), seed=0).evaluation.reason is None
+    large = to_bytes({"weight": torch.zeros(8 * MIB)})
+    assert "over the limit" in evaluator.evaluate(initial(), seed=0, inherited=large).evaluation.reason
+
+
+def test_weights_are_written_as_the_library_writes_them():
+    from safetensors.torch import save
+
+    tensors = {
+        "edge_b.weight": torch.randn(4, 3, 3, 3).contiguous(memory_format=torch.channels_last),
+        "a": torch.randn(5, requires_grad=True),
+        "losses": torch.zeros(3, 2, dtype=torch.float64),
+        "nothing": torch.zeros(0, 3),
+        "number": torch.tensor(3.0),
+    }
+    assert to_bytes(tensors) == save({name: tensor.detach().contiguous() for name, tensor in tensors.items()})
+
+
+def test_memory_is_given_back_after_a_large_network():
+    script = """
+import sys, torch
+from genepool.nn.runtime import give_memory_back, prepare_process
+from tests.nn.test_memory import own_peak, forget_peak
+prepare_process()
+x = [torch.zeros(2**20) for _ in range(100)]
+del x
+forget_peak(); before = own_peak()
+give_memory_back(beyond=0)
+forget_peak(); print((before - own_peak()) // 2**20)
+"""
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(answer.stdout) > 300
