@@ -128,9 +128,13 @@ FORMS = {
 
 def fresh(function: str) -> object:
     """What a function of this file answers in a new interpreter: the tests' own process is large already."""
-    script = (
-        f"import json; from tests.nn import test_memory as t; t.prepare_process(); print(json.dumps(t.{function}()))"
-    )
+    script = f"""
+import json
+from genepool.nn.runtime import prepare_process
+from tests.nn import test_memory
+prepare_process()
+print(json.dumps(test_memory.{function}()))
+"""
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
     assert answer.returncode == 0, answer.stderr
     return json.loads(answer.stdout)
