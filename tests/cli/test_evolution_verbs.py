@@ -257,7 +257,8 @@ def test_an_individual_over_a_worker_s_share_is_recorded_with_fitness_0_and_the_
     """A batch so large that no network at all fits into the little that the worker may take."""
     directory = tmp_path / "e"
     result = run(
-        "run", directory, "--workers", 1, "--population", 3, "--steps", 5, "--individuals", 4, "--memory", "330M",
+        "run", directory, "--preset", "faithful", "--workers", 1, "--population", 3, "--steps", 5, "--individuals", 4,
+        "--memory", "330M",
         "--set", "time=0", "--set", "batch=5000",
     )  # fmt: skip
     assert result.returncode == 2  # nobody has weights to hand out

@@ -54,7 +54,7 @@ class Evolved:
 
     def _evolve(self, name, data):
         command = ("run", self.folder / name, "--data", data, "--workers", 1, "--population", 4, "--individuals", 6)
-        changes = ("--steps", 40, "--seed", 1, "--set", "mutations=12", "--set", "time=0")
+        changes = ("--preset", "faithful", "--steps", 40, "--seed", 1, "--set", "mutations=12", "--set", "time=0")
         result = subprocess.run(
             [GENEPOOL, *map(str, command + changes)], capture_output=True, text=True, check=False, timeout=120
         )
