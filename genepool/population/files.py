@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import platform
 import stat
+import struct
 import time
 from collections.abc import Callable
 from typing import Literal
@@ -28,6 +30,7 @@ _BEAT = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 # Goes on while the host sleeps, so that a worker that was suspended notices; not every system has it.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _LARGEST_READ = 1 << 30
+_GET_FLAGS, _SET_FLAGS, _TOP_DIRECTORY = 0x80086601, 0x40086602, 0x20000
 _DEEPEST = 8
 
 UNCERTAIN = frozenset({errno.ENOENT, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EEXIST})
@@ -116,6 +119,21 @@ class Files:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def spread(self, path: str) -> None:
+        """A hint that the directories in this one have nothing to do with each other (`chattr +T`).
+
+        ext4 then gives each a group of inodes of its own. It skips inodes that were deleted in the last minutes, one by
+        one, so with all shards in one group a busy population would slow itself down by a third.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            flags = bytearray(8)
+            fcntl.ioctl(descriptor, _GET_FLAGS, flags)
+            (known,) = struct.unpack("=i4x", flags)
+            fcntl.ioctl(descriptor, _SET_FLAGS, struct.pack("=i4x", known | _TOP_DIRECTORY))
         finally:
             os.close(descriptor)
 

@@ -150,6 +150,9 @@ def prepare_directories(files: Files, root: str, manifest: Manifest) -> None:
     for name in ("pop", "workers", _CONFIG, "quarantine"):
         _make(files, root, name)
     present = set(files.list(f"{root}/pop"))
+    if not present:
+        with contextlib.suppress(OSError):  # not every file system knows the hint
+            files.spread(f"{root}/pop")
     for number in range(manifest.shards):
         if naming.shard_name(number) not in present:
             _make(files, f"{root}/pop", naming.shard_name(number))

@@ -272,6 +272,9 @@ class FakeFiles(Files):
     def fsync_dir(self, path: str) -> None:
         self._folder(path).sync()
 
+    def spread(self, path: str) -> None:
+        """A hint that changes nothing here."""
+
     def free_bytes(self, path: str) -> int:
         return 0  # no reserve: it would be copied for every seed
 

@@ -1,5 +1,6 @@
 """The manifest is published once; what is not ours is refused with one sentence; settings have versions."""
 
+import errno
 import re
 from pathlib import Path
 
@@ -98,3 +99,12 @@ def test_the_reserve_is_given_back_on_a_full_disk(tmp_path: Path) -> None:
     files.full = False
     assert worker.snapshot() == []
     worker.create(make_birth())
+
+
+def test_a_file_system_that_knows_no_hints_is_as_good(tmp_path: Path) -> None:
+    class Plain(Files):
+        def spread(self, path: str) -> None:
+            raise OSError(errno.ENOTTY, "no such request")
+
+    manifest = DirectoryPopulation.establish(tmp_path, population_size=1_000, files=Plain(durability="fast"))
+    assert len(list((tmp_path / "pop").iterdir())) == manifest.shards
