@@ -57,6 +57,8 @@ class DirectoryPopulation(DirectoryView, Population):
         self._survey = Survey(files, self._shards, self._presence)
         self._writer = Writer(files, self._shards, self._contents)
         self._ids = self._draw_ids()
+        # The record that was written last: nobody may change it, so the next look at it need not read it back.
+        self._newborn: Birth | None = None
         # Individuals whose directories hold more than one plain attempt of ours, and so need tidying with a listing.
         self._untidy: set[str] = set()
         # Whose result was written last, successfully or not.
@@ -134,7 +136,14 @@ class DirectoryPopulation(DirectoryView, Population):
             with contextlib.suppress(OSError):
                 self._files.remove_tree(self._shards.path(staging))
             raise self._lost_parent(parent, error) from error
+        self._newborn = record
         return self._move("create", staging, staging.published(), sync=True)
+
+    def _birth_of_own(self, individual: Individual) -> Birth | None:
+        # Damage to the file shows when somebody needs what only the file can tell: as a parent's DNA, or a fossil's.
+        # With nothing inherited nothing would be read at all, and nobody would notice that it was taken over.
+        newborn = self._newborn
+        return newborn if newborn and newborn.id == individual.id and newborn.inherits is not None else None
 
     def _heritage(self, parent: Individual | None) -> tuple[str | None, str | None]:
         if parent is None:

@@ -20,7 +20,7 @@ from genepool.population.individual import Census, Individual, State
 
 _TRIES = 3
 _DRAWS = 16
-_DEVIATIONS = 2.5
+_DEVIATIONS = 2.0
 """So many standard deviations above the mean few shards are; one that is all the same is noticed when drawn."""
 _id_in = itemgetter(slice(naming.PREFIX_LENGTH, naming.PREFIX_LENGTH + naming.ID_LENGTH))
 

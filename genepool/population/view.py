@@ -83,7 +83,7 @@ class DirectoryView(PopulationView):
             raise self._met_damage(individual, damage) from damage
 
     def inherited_weights(self, individual: Individual) -> bytes | None:
-        birth = self.read_birth(individual)
+        birth = self._birth_of_own(individual) or self.read_birth(individual)
         # It is removed after training, so what is missing later is no damage.
         if birth.inherits is None or individual.state is not State.TRAINING:
             return None
@@ -91,6 +91,10 @@ class DirectoryView(PopulationView):
             return self._contents.inherited(individual, birth)
         except Damaged as damage:
             raise self._met_damage(individual, damage) from damage
+
+    def _birth_of_own(self, individual: Individual) -> Birth | None:
+        """The record of somebody whom this very process has just made."""
+        return None
 
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
         try:
