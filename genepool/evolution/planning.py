@@ -15,6 +15,8 @@ from genepool.evaluation import EVERYTHING_AS_SET, Plan
 
 SHORTEST = 0.25
 """Seconds; less time than this is not worth a training."""
+TRIVIAL = 0.1
+"""Of what others get."""
 SAFETY = 0.92
 """Of the time that is left: a last training that does not end in time is worth nothing."""
 
@@ -56,12 +58,13 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is time to train the best, and nothing else."""
         return phase.spent > 1.0 - self.finish
 
-    def plan(self, phase: Phase) -> Plan:
-        """For an individual that is born now."""
+    def plan(self, phase: Phase, *, trivial: bool = False) -> Plan:
+        """For an individual that is born now; the trivial kind has next to nothing to learn."""
         if not self.share or not phase.total:
             return EVERYTHING_AS_SET
-        finish = self.is_finish(phase)
+        finish = self.is_finish(phase) and not trivial
         wanted = phase.left if finish else max(self.first * phase.total, self.share * phase.used)
+        wanted *= TRIVIAL if trivial else 1.0
         crop = self.early_crop if phase.spent < 0.5 else 1.0
         heat = round(1.0 - self.cooling * phase.spent, 4)
         if phase.unit == "flops":

@@ -209,7 +209,7 @@ class Worker:
         if self.population.census(fresh=True).living >= self.rules.population_size:
             self._sleep(0.05)
             return None
-        plan = self.rules.planning.plan(self._phase())
+        plan = self.rules.planning.plan(self._phase(), trivial=True)
         birth, dna = first_birth(self.rules.breeding, self.rng, self.rules.version, plan)
         return Job(self.population.create(birth), birth, dna)
 

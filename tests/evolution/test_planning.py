@@ -37,6 +37,10 @@ def test_crops_grow_and_learning_rates_cool():
     assert PLANNING.plan(phase(0.6)).heat == pytest.approx(0.7)
 
 
+def test_the_trivial_kind_gets_a_tenth():
+    assert PLANNING.plan(phase(0.0001), trivial=True).seconds == pytest.approx(2.0)
+
+
 def test_operations_are_planned_like_time():
     plan = Planning(share=0.05, first=0.02, finish=0.15, most=500).plan(Phase(used=3e11, total=1e12, unit="flops"))
     assert plan == Plan(flops=2e10, most=500)
