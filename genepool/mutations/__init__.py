@@ -1,4 +1,4 @@
-"""The eleven mutations of the paper, and the door for more. Randomness is always an argument; no torch in here."""
+"""The eleven mutations of the paper, two that grow faster, the door for more. Randomness is an argument; no torch."""
 
 from genepool.mutations import connection, convolution, growth, numeric, training
 from genepool.mutations.base import ELEVEN, MUTATIONS, Mutated, Mutation, apply, mutate, new_id
