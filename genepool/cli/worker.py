@@ -53,5 +53,9 @@ def worker(
 
         number = secrets.randbits(31)
     evaluators, pricing = experiment.evaluators(data, device, number, most), experiment.pricing(data)
-    reason = experiment.worker(number, evaluators, watch, watch.phase, pricing).run()
+    worker = experiment.worker(number, evaluators, watch, watch.phase, pricing)
+    try:
+        reason = worker.run()
+    finally:
+        worker.population.close()
     click.echo(f"The worker stops: {reason}.", err=True)

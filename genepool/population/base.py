@@ -39,7 +39,7 @@ class PopulationView(abc.ABC):
 
     @abc.abstractmethod
     def snapshot(self) -> list[Individual]:
-        """Every individual that could be seen, in all states, ordered by id; costs a look at the whole population."""
+        """Every individual that could be seen, in all states but COLLECTED, ordered by id: a look at everything."""
 
     @abc.abstractmethod
     def sample(self, rng: random.Random) -> Individual:

@@ -113,12 +113,13 @@ class DirectoryPopulation(DirectoryView, Population):
         return individual.state is State.TRAINING and self._presence.abandoned(individual)
 
     def garbage(self) -> list[Individual]:
-        return self._survey.garbage()
+        spare = self._writer.spare
+        return [individual for individual in self._survey.garbage() if individual != spare]
 
     # Changing.
 
     def create(self, birth: Birth, *, parent: Individual | None = None) -> Individual:
-        staging = Individual(id=next(self._ids), state=State.STAGING, owner=self.who)
+        staging = Individual(id=self._next_id(), state=State.STAGING, owner=self.who)
         source, inherits = self._heritage(parent)
         record = msgspec.structs.replace(
             birth,
@@ -138,6 +139,11 @@ class DirectoryPopulation(DirectoryView, Population):
             raise self._lost_parent(parent, error) from error
         self._newborn = record
         return self._move("create", staging, staging.published(), sync=True)
+
+    def _next_id(self) -> str:
+        # In the shard of the directory that waits for it: the only commit is a rename inside one shard.
+        identity, spare = next(self._ids), self._writer.spare
+        return naming.beside(spare.id, identity) if spare else identity
 
     def _birth_of_own(self, individual: Individual) -> Birth | None:
         # Damage to the file shows when somebody needs what only the file can tell: as a parent's DNA, or a fossil's.
@@ -292,6 +298,7 @@ class DirectoryPopulation(DirectoryView, Population):
         self._presence.beat(phase, step)
 
     def close(self) -> None:
+        self._writer.close()
         self._presence.close()
 
     # What happens around every change.

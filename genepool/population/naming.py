@@ -95,6 +95,11 @@ def shard_of(identity: str, shards: int) -> int:
     return (value[identity[-3]] << 10 | value[identity[-2]] << 5 | value[identity[-1]]) % shards
 
 
+def beside(one: str, other: str) -> str:
+    """The other id, brought into the shard of the one: 65 random bits and the time are left of it."""
+    return other[:-3] + one[-3:]
+
+
 def shard_name(number: int) -> str:
     """The directory of a shard."""
     return f"{number:04x}"

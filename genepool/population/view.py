@@ -38,7 +38,8 @@ class DirectoryView(PopulationView):
     # Looking.
 
     def snapshot(self) -> list[Individual]:
-        return self._shards.sweep().individuals
+        # What is being collected is nobody any more; its directory may wait for the next newborn.
+        return [i for i in self._shards.sweep().individuals if i.state is not State.COLLECTED]
 
     def sweep(self) -> Sweep:
         """Everything that is there, individuals and foreign entries."""

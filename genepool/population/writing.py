@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from genepool.errors import ConcurrencyError
 from genepool.population import naming
 from genepool.population.contents import LARGEST_FILE, Contents, sha256
 from genepool.population.files import NO_LINKS, Files
@@ -40,15 +41,25 @@ class Writer:
         self._files = files
         self._shards = shards
         self._contents = contents
+        self.spare: Individual | None = None
+        """Collected, and its directory empty: the next newborn's, since some file systems take long to make one."""
 
     def write_staging(self, staging: Individual, birth: Birth, source: str | None) -> None:
         """A complete new individual under its private name."""
         path = self._shards.path(staging)
-        self._files.mkdir(path)
+        self._make_room(staging)
         self._files.save(f"{path}/{naming.BIRTH}", msgspec.json.encode(birth))
         if source is not None:
             self._link(source, path)
         self._files.sync_dir(path)
+
+    def _make_room(self, staging: Individual) -> None:
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            with contextlib.suppress(ConcurrencyError):  # somebody thought that we were gone, and removed it
+                self._shards.move(spare, staging)
+                return
+        self._files.mkdir(self._shards.path(staging))
 
     def _link(self, source: str, path: str) -> None:
         target = f"{path}/{naming.INHERITED}"
@@ -126,9 +137,19 @@ class Writer:
                 self._files.unlink(f"{path}/{naming.BIRTH}")
                 for part in (*result.files, naming.RESULT):
                     self._files.unlink(f"{path}/{naming.of_attempt(result.attempt, part)}")
-                self._files.rmdir(path)
+                if self.spare is None and not self._files.list(path):
+                    self.spare = individual
+                else:
+                    self._files.rmdir(path)
                 return
         self._files.remove_tree(path)
+
+    def close(self) -> None:
+        """Leaves nothing lying about."""
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            with contextlib.suppress(OSError):
+                self._files.rmdir(self._shards.path(spare))
 
     def strip(self, individual: Individual) -> None:
         """Removes everything large from a DEAD or FAILED individual."""

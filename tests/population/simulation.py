@@ -271,3 +271,5 @@ class Simulation:
                     workers[0].population.weights(individual)
             elif individual.state is State.TRAINING:
                 self.problems.append(f"{individual} is still in training, after two leases and a bit")
+        for worker in workers:
+            worker.population.close()

@@ -27,6 +27,7 @@ class Scene:
         self.child = worker.create(make_birth(2, parents=(self.parent,)), parent=self.parent)
         self.dead = worker.kill(worker.finish(worker.create(make_birth(3)), fitness=0.25, files=FILES))
         worker.collect(worker.kill(worker.finish(worker.create(make_birth(4)), fitness=0.1)))
+        worker.close()
 
     def at(self, name: str) -> Path:
         return self.path / "pop" / "0000" / name

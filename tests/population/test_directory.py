@@ -302,3 +302,40 @@ def test_an_old_snapshot_is_refused_even_from_whoever_owns_it_again(tmp_path: Pa
     with pytest.raises(ConcurrencyError):
         first.finish(old, fitness=0.5)
     assert first.finish(again, fitness=0.6).fitness == 0.6
+
+
+def test_a_newborn_moves_into_the_directory_that_a_collected_one_left(
+    worker: DirectoryPopulation, tmp_path: Path
+) -> None:
+    dead = worker.kill(worker.finish(worker.create(make_birth(1)), fitness=0.5, files=FILES))
+    inode = next((tmp_path / "pop").glob("*/D1_*")).stat().st_ino
+    worker.collect(dead)
+    assert worker.garbage() == []
+    child = worker.create(make_birth(2))
+    [place] = (tmp_path / "pop").glob("*/*")
+    assert place.stat().st_ino == inode
+    assert place.name == naming.encode(child)
+    assert [entry.name for entry in place.iterdir()] == [naming.BIRTH]
+
+
+def test_a_directory_that_is_not_empty_is_not_moved_into(worker: DirectoryPopulation, tmp_path: Path) -> None:
+    dead = worker.kill(worker.finish(worker.create(make_birth(1)), fitness=0.5, files=FILES))
+    [place] = (tmp_path / "pop").glob("*/D1_*")
+    (place / "1-zzzzzzzz.weights.safetensors").write_bytes(b"of somebody who woke up late")
+    worker.collect(dead)
+    assert list((tmp_path / "pop").glob("*/*")) == []
+
+
+def test_a_newborn_does_not_mind_that_the_waiting_directory_is_gone(
+    worker: DirectoryPopulation, tmp_path: Path
+) -> None:
+    worker.collect(worker.kill(worker.finish(worker.create(make_birth(1)), fitness=0.5, files=FILES)))
+    next((tmp_path / "pop").glob("*/X1_*")).rmdir()
+    child = worker.create(make_birth(2))
+    assert worker.snapshot() == [child]
+
+
+def test_closing_leaves_no_empty_directory_behind(worker: DirectoryPopulation, tmp_path: Path) -> None:
+    worker.collect(worker.kill(worker.finish(worker.create(make_birth(1)), fitness=0.5, files=FILES)))
+    worker.close()
+    assert list((tmp_path / "pop").glob("*/*")) == []

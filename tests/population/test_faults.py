@@ -154,6 +154,7 @@ class World:
             fresh.population.census(fresh=True)
             for individual in fresh.population.garbage():
                 fresh.population.collect(individual)
+        fresh.population.close()
         report = check("/exp", files=files, settled=True, finished=self.finished | fresh.finished)
         assert report.violations == []
         assert report.census.living >= 2

@@ -109,6 +109,7 @@ def _work(path: Path, testimony: Testimony, plan: Plan, number: int, calm: mmap.
         reason_to_stop=lambda: told[0] if told else None if os.getppid() == parent else "the storm is gone",
     )
     worker.run()
+    population.close()
 
 
 def read_testimonies(folder: Path) -> tuple[Mapping[str, float], int]:
