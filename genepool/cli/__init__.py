@@ -19,6 +19,7 @@ VERBS = {
     "run": "Evolve: create an experiment, or go on with one.",
     "worker": "One more worker for an experiment, from any machine that sees it.",
     "study": "Run a plan of experiments: arms and repeats, with a table and a figure.",
+    "report": "A page about an experiment or a study, with its figures.",
     "status": "How an experiment stands.",
     "best": "The best network, with its test accuracy and its weights.",
     "export": "Write the best network for use without Genepool: torch, ONNX or readable source.",

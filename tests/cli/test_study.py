@@ -52,7 +52,7 @@ def test_a_study_runs_all_arms_and_repeats_and_tells_of_them(plan, tmp_path):
     lines = json.loads(done.stdout)
     assert [line["arm"] for line in lines] == ["evolution", "random selection"]
     assert all(line["individuals"] >= 6 and line["flops"] > 0 and 0 < line["test"] < 1 for line in lines)
-    assert (tmp_path / "out" / "study.png").stat().st_size > 10_000
+    assert (tmp_path / "out" / "report" / "economy.png").stat().st_size > 10_000
     assert "1 of 2: evolution, seed 1" in done.stderr
     more = genepool("study", str(plan), "--out", str(tmp_path / "out"))  # two repeats: the first is not run again
     assert more.returncode == 0, more.stderr
@@ -105,7 +105,7 @@ def test_a_folder_holds_one_plan(plan, tmp_path):
 
 def test_shipped_plans_are_listed_and_valid():
     done = genepool("study")
-    assert done.returncode == 0 and done.stdout.startswith("yield")
+    assert done.returncode == 0 and "yield" in done.stdout
 
 
 def test_an_unknown_plan_names_the_nearest():
