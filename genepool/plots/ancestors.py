@@ -12,8 +12,8 @@ from genepool.plots.saving import MANY, save, time_axis
 
 FILL = {"end": "#e2e8f0", "linear": "#ffffff", "once": "#dbeafe", "often": "#fed7aa"}
 """The background of a box; the paper's are white without a nonlinearity and orange with more than one."""
-WIDTH, GAP = 0.86, 0.28
-"""Of a box, and between two, in units of a box's height."""
+WIDTH, GAP = 0.72, 0.28
+"""Of a box, in columns; between two, in rows."""
 INCHES = 0.21
 """The height of a box and its gap."""
 
@@ -34,7 +34,7 @@ def draw_ancestors(rows: Sequence[Dot], diagrams: Sequence[Diagram], path: Path)
     for column, each in enumerate(diagrams):
         _diagram(above, each, column + 0.5)
         if each.id in places:
-            _connect(figure, above, axes, (column + 0.5, tallest + 0.9), places[each.id], scale)
+            _connect(figure, above, axes, (column + 0.5, len(each.boxes) + 0.4), places[each.id], scale)
     save(figure, path)
 
 
@@ -59,8 +59,8 @@ def _scatter(axes: Any, rows: Sequence[Dot]) -> float:
     axes.set_xlim(left=0)
     axes.set_ylim(0, 100)
     axes.grid(alpha=0.25)
-    axes.legend(loc="lower right", frameon=False)
-    axes.set_title(f"{len(rows):,} individuals", loc="left", fontsize=10)
+    axes.legend(loc="lower right", frameon=False, markerscale=max(1.0, (16 / size) ** 0.5))
+    axes.set_title(f"{len(rows):,} individuals", loc="right", fontsize=10)
     return scale
 
 
@@ -76,7 +76,8 @@ def _diagram(axes: Any, each: Diagram, x: float) -> None:
             axes.plot([x, x], [y - 1 + (1 - GAP) / 2, y - (1 - GAP) / 2], color="#4a5568", linewidth=0.7)
     for start, stop in each.skips:
         side = x + WIDTH / 2
-        bend = min(0.5, 0.12 + 0.9 / (stop - start + 1))
+        length = stop - start
+        bend = 2 * min(0.25 * length, 0.5 + 0.05 * length, 1.2) / length  # within the column, longer ones outside
         axes.add_patch(
             FancyArrowPatch(
                 (side, start), (side, stop), connectionstyle=f"arc3,rad=-{bend:.3f}", arrowstyle="-|>",

@@ -39,6 +39,7 @@ def draw_escapes(panels: Sequence[Panel], path: Path) -> None:
             axes.annotate(
                 text, (seconds / scale, 0.03 + 0.08 * (i % 2)), xycoords=("data", "axes fraction"), fontsize=8,
                 xytext=(3, 0), textcoords="offset points", color="#92400e",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
             )  # fmt: skip
         percent_axis(axes, fitness)
         axes.set_ylabel("validation\naccuracy (%)")

@@ -48,11 +48,11 @@ def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path) -> No
         place = (star.flops, 100 * star.accuracy)
         axes.plot(*([value] for value in place), marker="*", color="#333333", markersize=10, linestyle="none")
         axes.annotate(
-            star.label, place, xytext=(-6, -12), textcoords="offset points", fontsize=8, horizontalalignment="right"
+            star.label, place, xytext=(-8, 0), textcoords="offset points", fontsize=7, ha="right", va="center"
         )
     axes.set_xscale("log")
     axes.set_xlabel("FLOPs spent by the whole search")
     axes.set_ylabel("accuracy (%): best validation so far; dot: test")
     axes.grid(alpha=0.25)
-    axes.legend(loc="upper left", frameon=False, fontsize=8)
+    axes.legend(loc="lower right", frameon=False, fontsize=8)
     save(figure, path)

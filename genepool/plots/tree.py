@@ -19,7 +19,7 @@ def draw_tree(rows: Sequence[Dot], best: str, path: Path) -> None:
     figure = Figure(figsize=(9, 5.5), layout="constrained")
     axes = figure.add_subplot()
     unit, scale = time_axis(rows[-1].seconds if rows else 0.0)
-    height = heights(rows)
+    height = heights(rows, best)
     place = {dot.id: (dot.seconds / scale, height[dot.id]) for dot in rows}
     many = len(rows) > MANY
     lines = [(place[dot.parent], place[dot.id]) for dot in rows if dot.parent in place]
@@ -39,31 +39,43 @@ def draw_tree(rows: Sequence[Dot], best: str, path: Path) -> None:
     axes.set_ylabel("families")
     axes.set_yticks([])
     axes.set_xlim(left=0)
-    axes.margins(y=0.06)
+    axes.margins(y=0.1)
     axes.set_title(f"{len(rows):,} individuals", loc="left", fontsize=10)
     save(figure, path)
 
 
-def heights(rows: Sequence[Dot]) -> dict[str, float]:
-    """Each leaf has its own height, a parent the middle of its children's: no branch crosses another family."""
+def heights(rows: Sequence[Dot], best: str) -> dict[str, float]:
+    """Each leaf has its own height; the line of the best is straight, and so is every branch's largest one.
+
+    No branch crosses another family's: the main child stands in the middle of its brothers and sisters.
+    """
     known = {dot.id for dot in rows}
     children: defaultdict[str, list[str]] = defaultdict(list)
-    for dot in rows:
-        children[dot.parent if dot.parent in known and dot.parent != dot.id else ""].append(dot.id)
+    weight = dict.fromkeys(line_of(rows, best), len(rows))
+    for dot in reversed(rows):  # children became alive after their parents
+        parent = dot.parent if dot.parent in known and dot.parent != dot.id else ""
+        children[parent].append(dot.id)
+        weight[dot.id] = weight.get(dot.id, 0) + 1
+        weight[parent] = weight.get(parent, 0) + weight[dot.id]
+    main = {name: max(family, key=lambda child: weight[child]) for name, family in children.items()}
     found: dict[str, float] = {}
-    leaves, todo = 0, [(name, False) for name in reversed(children[""])]
+    leaves, todo = 0, [(name, False) for name in _around(children.get("", []), main.get(""))]
     while todo:  # not by recursion: lineages are long
         name, seen = todo.pop()
         if seen:
-            below = [found[child] for child in children[name]]
-            found[name] = (min(below) + max(below)) / 2
-        elif children.get(name):
+            found[name] = found[main[name]]
+        elif name in main:
             todo.append((name, True))
-            todo.extend((child, False) for child in reversed(children[name]))
+            todo.extend((child, False) for child in _around(children[name], main[name]))
         else:
             found[name] = float(leaves)
             leaves += 1
     return {dot.id: found.get(dot.id, 0.0) for dot in rows}  # in a damaged record some may go round in circles
+
+
+def _around(family: list[str], main: str | None) -> list[str]:
+    others = [child for child in family if child != main]
+    return [*others[::2], *([main] if main is not None else []), *others[1::2][::-1]]
 
 
 def line_of(rows: Sequence[Dot], best: str) -> list[str]:

@@ -176,7 +176,9 @@ def check_plan(plan: StudyPlan, path: Path) -> None:
             f"The plan '{shown(path)}' needs `against`, a setting, for the figure dependence, and only for it."
         )
     if len({arm.replace(" ", "-") for arm in plan.arms}) < len(plan.arms):
-        raise SettingsError(f"In the plan '{shown(path)}' two arms differ only in spaces and hyphens; name one otherwise.")
+        raise SettingsError(
+            f"In the plan '{shown(path)}' two arms differ only in spaces and hyphens; name one otherwise."
+        )
     for arm in plan.arms:
         if not _ARM.fullmatch(arm):
             raise SettingsError(f"An arm cannot be called '{shown(arm)}'; use letters, digits, spaces and hyphens.")
