@@ -96,8 +96,7 @@ def four_ancestors(history: History, identity: str) -> list[Diagram]:
     """The individual and up to three of its ancestors: the first one, and two evenly between."""
     whole = [row for row in chain(history, identity) if row.result is not None]
     different = [row for i, row in enumerate(whole) if i == 0 or row.dna.in_a_line() != whole[i - 1].dna.in_a_line()]
-    if whole and different[-1] is not whole[-1]:
-        different[-1] = whole[-1]
+    different = [*different[:-1], whole[-1]] if len(different) >= 4 else whole
     last = len(different) - 1
     places = sorted({round(i * last / 3) for i in range(4)}) if different else []
     return [diagram(different[i].id, different[i].fitness or 0.0, different[i].dna) for i in places]

@@ -23,6 +23,7 @@ VERBS = {
     "status": "How an experiment stands.",
     "best": "The best network, with its test accuracy and its weights.",
     "export": "Write the best network for use without Genepool: torch, ONNX or readable source.",
+    "ensemble": "The best networks of several experiments as one model, by vote and by average.",
     "predict": "What a model says of images.",
     "lineage": "The mutations that led to an individual.",
     "set": "Change settings of an experiment while it runs.",

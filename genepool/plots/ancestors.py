@@ -31,7 +31,7 @@ def draw_ancestors(rows: Sequence[Dot], diagrams: Sequence[Diagram], path: Path)
     above.set_xlim(0, max(4, len(diagrams)))
     above.set_ylim(tallest + 1.6, -0.6)
     places = {dot.id: dot for dot in rows}
-    for column, each in enumerate(diagrams):
+    for column, each in enumerate(diagrams, start=max(0, 4 - len(diagrams))):
         _diagram(above, each, column + 0.5)
         if each.id in places:
             _connect(figure, above, axes, (column + 0.5, len(each.boxes) + 0.4), places[each.id], scale)
@@ -59,7 +59,7 @@ def _scatter(axes: Any, rows: Sequence[Dot]) -> float:
     axes.set_xlim(left=0)
     axes.set_ylim(0, 100)
     axes.grid(alpha=0.25)
-    axes.legend(loc="lower right", frameon=False, markerscale=max(1.0, (16 / size) ** 0.5))
+    axes.legend(loc="lower right", framealpha=0.7, edgecolor="none", markerscale=max(1.0, (16 / size) ** 0.5))
     axes.set_title(f"{len(rows):,} individuals", loc="right", fontsize=10)
     return scale
 

@@ -86,5 +86,5 @@ def _markdown_block(block: Text | Table | Picture) -> str:
 
 def _plain(words: str) -> str:
     """Words that no Markdown reader takes for a mark, a link or HTML."""
-    text = re.sub(r"([\\`*_{}\[\]()<>#|!~])", r"\\\1", _printable(words).replace("&", "&amp;"))
+    text = re.sub(r"([\\`*_{}\[\]()|!~]|^#)", r"\\\1", escape(_printable(words), quote=False))
     return re.sub(r"^(\s*)([-+]|\d+\.)(?=\s)", r"\1\\\2", text).replace("://", ":\u200b//")

@@ -26,9 +26,9 @@ def study_document(study: Path, folder: Path) -> Document:
     figures = study_figures(plan, outcomes, histories, folder)
     closer = []
     history = next((known for outcome, known in histories if outcome is best), None)
-    if history is not None and best.best.id in history.rows:
-        figures += experiment_figures(history, best.best.id, folder)
-        closer = best_sections(history, best.best.id)
+    if history is not None and best.id in history.rows:
+        figures += experiment_figures(history, best.id, folder)
+        closer = best_sections(history, best.id)
     data = plan.settings_of(best.arm, best.seed).data
     return Document(
         f"Study {os.path.basename(study.resolve())}",  # noqa: PTH119
@@ -38,7 +38,7 @@ def study_document(study: Path, folder: Path) -> Document:
             Section("Statistics", (Table(("computed", "found"), findings(plan.statistics, outcomes)),)),
             Section("Figures", figures),
             *closer,
-            comparison(data, percent(best.test_accuracy), f"{best.best.parameters / 1e6:.1f} M"),
+            comparison(data, percent(best.test_accuracy), f"{best.parameters / 1e6:.1f} M"),
             _repeating(plan, outcomes),
         ),
     )
@@ -82,7 +82,7 @@ def _table(outcomes: list[Outcome]) -> Table:
             str(each.seed),
             percent(each.validation),
             percent(each.test_accuracy),
-            f"{each.best.parameters:,}",
+            f"{each.parameters:,}",
             f"{each.best.flops:.3g}",
             seconds(each.best.seconds),
             f"{each.best.individuals:,}",

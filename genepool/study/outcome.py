@@ -25,6 +25,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     individuals: int
     """That had become alive, itself included."""
     validation: float
+    parameters: int
     test: float | None
     """Measured at the experiment's end; None where the weights were gone before anybody looked."""
 
@@ -62,6 +63,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     def _chosen(self) -> Record | None:
         """The last record that could be tested: without selection the best may be dead, and is the best still."""
         return next((record for record in reversed(self.records) if record.test is not None), None)
+
+    @property
+    def id(self) -> str:
+        """Of the individual that is reported."""
+        return self.best.id if self._chosen is None else self._chosen.id
+
+    @property
+    def parameters(self) -> int:
+        return self.best.parameters if self._chosen is None else self._chosen.parameters
 
     @property
     def validation(self) -> float:

@@ -42,18 +42,17 @@ class Follower:
         with contextlib.suppress(StorageError):
             self._history.refresh()
             for row in record_rows(self._history):
-                if row.id not in self._kept:
+                if row.id not in self._kept and keep_weights(self._experiment, row):
                     self._kept.add(row.id)
-                    keep_weights(self._experiment, row)
-            self._take_turns()
+            self._take_turn()
 
-    def _take_turns(self) -> None:
+    def _take_turn(self) -> None:
+        """The next one, if it is due; one that was missed until the budget was spent would only pretend."""
         marks = read_marks(self._experiment.path)
         if len(marks) >= len(self._turns):
             return
-        spent = self._history.spending()
-        if self._share_spent() >= self._turns[len(marks)].spent:
-            turn = self._turns[len(marks)]
+        spent, turn = self._history.spending(), self._turns[len(marks)]
+        if turn.spent <= self._share_spent() < 1:
             self._experiment.set(turn.set)  # done twice, after a death just here, it changes nothing
             mark = Mark(set=turn.set, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals)
             _write(self._experiment.path / MARKS, msgspec.json.encode([*marks, mark]))
@@ -79,16 +78,17 @@ def record_rows(history: History) -> list[Row]:
     return found
 
 
-def keep_weights(experiment: Experiment, row: Row) -> None:
-    """A copy, if they are still there."""
+def keep_weights(experiment: Experiment, row: Row) -> bool:
+    """Whether there is a copy now; one who changed while being read is met again at the next look."""
     path = _place(experiment, row)
     if path.exists() or row.state not in (State.ALIVE, State.DEAD):
-        return
+        return path.exists()
     with contextlib.suppress(ConcurrencyError, DataError):
         weights = experiment.view().weights(row.individual)
         if weights is not None:
             path.parent.mkdir(exist_ok=True)
             _write(path, weights)
+    return path.exists()
 
 
 def records(experiment: Experiment, source: Source, device: str) -> tuple[Record, ...]:
@@ -112,6 +112,7 @@ def records(experiment: Experiment, source: Source, device: str) -> tuple[Record
                 flops=spent.flops,
                 individuals=place[row.id],
                 validation=row.fitness or 0.0,
+                parameters=row.evaluation.parameters,
                 test=test,
             )
         )

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from genepool.nn.sources import Source
 
 PATIENCE = 60.0
+EVERY = 0.2
+"""Seconds between two looks: whoever sets a record may be dead, and without weights, soon after."""
 PLAN = "plan.json"
 Look = Callable[[str, Experiment], None]
 """Shown what goes on: where the study is, and the experiment that runs."""
@@ -44,7 +46,6 @@ def run_study(plan: StudyPlan, folder: Path, *, data_dir: Path | None, device: s
             where = f"{number} of {len(plan.runs())}: {arm}, seed {seed}"
             follower = Follower(experiment, plan.turns(arm))
             _work(experiment, data_dir, device, partial(_look, follower, partial(look, where, experiment)))
-            follower.look()
             outcome = _close(experiment, arm, seed, source, device)
         outcomes.append(outcome)
     return outcomes
@@ -104,7 +105,7 @@ def _work(experiment: Experiment, data_dir: Path | None, device: str, look: Call
     options = ["--device", device, *(["--data-dir", str(data_dir)] if data_dir else [])]
     crew = Crew(experiment.path, count, options)
     try:
-        crew.work(look)
+        crew.work(look, EVERY)
     except BaseException:
         crew.stop(PATIENCE)
         raise

@@ -74,6 +74,10 @@ def test_a_study_that_is_killed_goes_on(plan, tmp_path):
     assert done.returncode == 0, done.stderr
     assert outcome.read_bytes() == before
     assert len(json.loads(done.stdout)) == 2
+    report = {path.name: path.read_bytes() for path in (tmp_path / "out" / "report").iterdir()}
+    again = subprocess.run(command, capture_output=True, text=True)  # everything is finished: nothing runs
+    assert again.returncode == 0 and "1 of 2" not in again.stderr and "2 of 2" not in again.stderr
+    assert report == {path.name: path.read_bytes() for path in (tmp_path / "out" / "report").iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -86,6 +90,15 @@ def test_a_study_that_is_killed_goes_on(plan, tmp_path):
         ("repeats = 0\n[arms.a]", "at least one"),
         ("[arms.a]\n[settings]\ntime = 0", "would never end"),
         ("arms = [", "is not TOML"),
+        ("[arms.a]\nat = [{spent = 2, set = {mutations = 5}}]", "between 0 and 1"),
+        ("[arms.a]\nat = [{spent = 0.5, set = {seed = 5}}]", "cannot change"),
+        ("[arms.a]\nat = [{spent = 0.5, set = {mutatoins = 5}}]", "mutations"),
+        ("[arms.a]\nat = 5", "not clear"),
+        ('statistics = ["meen"]\n[arms.a]', "mean"),
+        ('figure = "dependence"\n[arms.a]', "against"),
+        ('figure = "dependence"\nagainst = "stepps"\n[arms.a]', "stepps"),
+        ('[arms."a b"]\n[arms.a-b]', "differ only"),
+        ("[arms.a]\n[scales.laptop.arms.b]", "no such arm"),
     ],
 )
 def test_a_bad_plan_is_one_sentence(text, words, tmp_path):
