@@ -83,7 +83,8 @@ def test_whoever_sets_a_validation_record_is_tested_and_the_last_one_is_reported
         assert fitness == sorted(set(fitness)) and fitness[-1] == outcome.validation == max(fitness)
         assert outcome.records[-1].test is not None  # of others the weights may have been gone within a moment
         assert outcome.test_accuracy == outcome.records[-1].test
-        assert outcome.test_accuracy == outcome.best.test_accuracy  # by another path: the model that was kept
+        if outcome.id == outcome.best.id:  # of several equal ones, another may be the one that lives
+            assert outcome.test_accuracy == outcome.best.test_accuracy  # by another path: the model that was kept
     assert not list(study.rglob("records")), "the copies of weights are gone once the outcome is written"
 
 
@@ -153,19 +154,22 @@ def test_a_missing_experiment_is_left_out_of_the_report_and_told(study, tmp_path
 
 
 def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
+    from genepool.export import take
+    from genepool.nn.data import prepare
     from genepool.nn.export.formats import read_model
     from genepool.nn.sources import open_source
 
     directories = [study / "five-mutations" / f"seed-{seed}" for seed in (1, 2)]
-    done = genepool("ensemble", *directories, "--top", "2", "--out", tmp_path / "all.pt2", "--json")
+    done = genepool("ensemble", *directories, "--format", "source", "--out", tmp_path / "all", "--json")
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
-    images = open_source("fashion-mini").held_out()
+    source = open_source("fashion-mini")
+    images, data = source.held_out(), prepare(source)
     answers = []
     for number, member in enumerate(made["members"]):
-        path = tmp_path / f"{number}.pt2"
-        assert genepool("export", directories[number // 2], member["id"], "--out", path).returncode == 0
-        answers.append(read_model(path)[1].predict(images.pixels))
+        experiment = Experiment.open(directories[number // 2])
+        alone = take(experiment, experiment.history(), [member["id"]], data)
+        answers.append(alone.network.predict(images.pixels))
         accuracy = np.mean([a.argmax() == label for a, label in zip(answers[-1], images.labels, strict=True)])
         assert accuracy == pytest.approx(member["test_accuracy"], abs=1e-3)
     right = 0
@@ -174,7 +178,7 @@ def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
         ahead = [name for name, count in votes.items() if count == max(votes.values())]
         right += max(ahead, key=lambda name: sum(answer[i][name] for answer in answers)) == label
     assert right / len(images.labels) == pytest.approx(made["vote_test_accuracy"], abs=1e-3)
-    facts, network = read_model(tmp_path / "all.pt2")
+    facts, network = read_model(tmp_path / "all")
     average = network.predict(images.pixels)
     assert np.allclose(average, np.mean(answers, axis=0), atol=1e-5)
     assert (average.argmax(1) == images.labels).mean() == pytest.approx(made["average_test_accuracy"], abs=1e-3)
