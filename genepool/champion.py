@@ -66,7 +66,7 @@ def champion(experiment: Experiment, *, source: Source | None = None, device: st
     if weights is None:
         raise DataError(f"The weights of the best individual, {row.id}, are gone; run `genepool check`.")
     if test_accuracy is None and source is not None:
-        test_accuracy = _test(experiment, row, weights, source, device)
+        test_accuracy = measure(experiment, row, weights, source, device)
     spent = history.spending()
     found = Champion(
         id=row.id,
@@ -90,7 +90,8 @@ def measured_before(experiment: Experiment, identity: str) -> float | None:
     return known.test_accuracy if known is not None and known.id == identity else None
 
 
-def _test(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
+def measure(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
+    """The test accuracy of an individual with these weights; never asked for by a worker."""
     from genepool.nn.data import prepare
     from genepool.nn.evaluator import evaluator_for
     from genepool.nn.final_test import test_accuracy

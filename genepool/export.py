@@ -60,11 +60,15 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
 
 def export(experiment: Experiment, identities: Sequence[str], data: Dataset, *, name: str, target: Path) -> Exported:
     """Writes the best individual, the one named, or several as an ensemble. Asking `check_target` comes first."""
+    return write_taken(take(experiment, experiment.history(), identities, data), data, name=name, target=target)
+
+
+def write_taken(taken: Taken, data: Dataset, *, name: str, target: Path) -> Exported:
+    """Writes a model, and publishes it once it has answered like the original."""
     from genepool.nn.export.agreement import compare, original_answers, share_right
     from genepool.nn.export.formats import FORMATS
 
     form = FORMATS[name]
-    taken = take(experiment, experiment.history(), identities, data)
     answers = original_answers(taken.originals, data)
     accuracy = share_right(answers, data)
     facts = msgspec.structs.replace(taken.facts, validation_accuracy=accuracy)

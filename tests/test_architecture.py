@@ -20,7 +20,7 @@ LAYERS = (
     ("experiment", "plots"),
     ("champion", "replay", "workbench", "dashboard"),
     ("export", "study"),
-    ("classifier",),
+    ("classifier", "ensemble", "report"),
     ("cli",),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -3,6 +3,7 @@
 from genepool.analysis.history import History, Row
 from genepool.analysis.lineage import Ancestor, lineage
 from genepool.analysis.overhead import RECENT, Overhead, overhead, overhead_by_worker
+from genepool.analysis.progress import Box, Diagram, Dot, chain, diagram, dots, four_ancestors
 from genepool.analysis.spending import Entry, Ledger, Stopwatch, spending
 
 __all__ = [
@@ -18,4 +19,11 @@ __all__ = [
     "overhead",
     "overhead_by_worker",
     "RECENT",
+    "Box",
+    "Diagram",
+    "Dot",
+    "chain",
+    "diagram",
+    "dots",
+    "four_ancestors",
 ]

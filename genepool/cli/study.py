@@ -22,7 +22,8 @@ EVERY = 20.0
 @click.command()
 @click.argument("plan", required=False)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [default: studies/PLAN]")
-@click.option("--data", help="Another data set than the plan's.")
+@click.option("--scale", default="laptop", show_default=True, help="laptop or paper: how large it is.")
+@click.option("--data", help="Another data set than the plan's: a name, a folder of images or a .npz file.")
 @click.option("--repeats", type=click.IntRange(1), help="Instead of the plan's number.")
 @click.option("--only", multiple=True, metavar="ARM", help="Only this arm; may be given several times.")
 @click.option("--flops", type=float, help="Another budget than the plan's.")
@@ -33,6 +34,7 @@ EVERY = 20.0
 def study(
     plan: str | None,
     out: Path | None,
+    scale: str,
     data: str | None,
     repeats: int | None,
     only: tuple[str, ...],
@@ -44,28 +46,45 @@ def study(
 ) -> None:
     """Runs the experiments of PLAN, a shipped one or a .toml file of yours; started again, it goes on.
 
-    Without a PLAN the shipped ones are listed. The best of each experiment is chosen by validation accuracy and tested
-    once.
+    Without a PLAN the shipped ones are listed. The best of each experiment is chosen by validation accuracy, its test
+    accuracy is reported, and the statistics are those that the plan named before anything ran.
     """
     from genepool.cli.options import json_text
-    from genepool.plots.study import Curve, Star, draw_study
+    from genepool.report import write_report
     from genepool.settings import seconds as parsed
-    from genepool.study import read_plan, run_study
+    from genepool.study import begin_study, findings, read_plan, run_study
     from genepool.study.report import lines
 
     if plan is None:
         click.echo(_shipped())
         return
+    if data is not None and Path(data).exists():
+        data = str(Path(data).resolve())  # workers may run in another folder
     changes = {"data": data, "flops": flops, "time": parsed(seconds) if seconds else None}
-    chosen = _narrowed(read_plan(plan), repeats, only, {name: v for name, v in changes.items() if v is not None})
-    folder = out or Path("studies") / Path(plan).stem
+    chosen = _narrowed(read_plan(plan, scale), repeats, only, {name: v for name, v in changes.items() if v is not None})
+    folder = out or Path("studies") / (Path(plan).stem + ("" if scale == "laptop" else f"-{scale}"))
+    begin_study(chosen, folder)
+    click.echo(_announced(chosen), err=True)
     outcomes = run_study(chosen, folder, data_dir=data_dir, device=device, look=_Teller())
-    picture = folder / "study.png"
-    used = chosen.settings_of(next(iter(chosen.arms)), 1).data
-    stars = [Star(point.label, point.flops, point.accuracy) for point in chosen.points if point.data in ("", used)]
-    draw_study([Curve(each.arm, each.curve, each.test_accuracy) for each in outcomes], stars, picture)
+    written = write_report(folder)
     found = lines(outcomes)
-    click.echo(json_text(found) if as_json else f"{_page(found)}\n\nfigure  {picture}")
+    if as_json:
+        click.echo(json_text(found))
+        return
+    said = "\n".join(f"{what}: {value}" for what, value in findings(chosen.statistics, outcomes))
+    click.echo(f"{_page(found)}\n\n{said}\n\nreport  {written}")
+
+
+def _announced(plan: StudyPlan) -> str:
+    """What is about to be done, and how it will be judged."""
+    from genepool.study.statistics import told
+
+    settings = plan.settings_of(next(iter(plan.arms)), 1)
+    judged = "\n".join(f"  {name}: {told(name)}" for name in plan.statistics)
+    return (
+        f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}, data {settings.data}\n"
+        f"Statistics, decided now:\n{judged}"
+    )
 
 
 def _narrowed(plan: StudyPlan, repeats: int | None, only: tuple[str, ...], changes: dict[str, Any]) -> StudyPlan:

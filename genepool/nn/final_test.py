@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from genepool.dna.cost import VALIDATED
 from genepool.errors import DataError
 from genepool.nn.accuracy import accuracy
 from genepool.nn.augment import Normaliser
@@ -12,7 +19,26 @@ from genepool.nn.sources import Source
 
 def test_accuracy(model: Model, source: Source, data: Dataset, normalise: Normaliser) -> float:
     """The share of the test images that the model classifies correctly."""
+    pixels, labels = _held_out(source, data)
+    return accuracy(model, pixels, labels, normalise)
+
+
+def test_answers(
+    models: Sequence[Model], source: Source, data: Dataset
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The probabilities that each model gives each test image (models, images, classes), and the right labels."""
+    pixels, labels = _held_out(source, data)
+    normalise = Normaliser(data, torch.device("cpu"))
+    networks = [model.for_validation() for model in models]
+    parts = []
+    for start in range(0, len(labels), VALIDATED):
+        images = normalise(np.array(pixels[start : start + VALIDATED]))
+        parts.append(torch.stack([torch.softmax(network(images), 1) for network in networks]).cpu().numpy())
+    return np.concatenate(parts, axis=1), labels
+
+
+def _held_out(source: Source, data: Dataset) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     images = source.held_out()
     if images.pixels.shape[1:] != tuple(data.image):
         raise DataError(f"The test images of '{source.name}' have another size than its training images.")
-    return accuracy(model, images.pixels, images.labels, normalise)
+    return images.pixels, images.labels

@@ -77,3 +77,19 @@ def gpus(name: str) -> int:
 def share_of_gpu(device: torch.device, workers: int) -> int:
     """Bytes of a GPU's memory for each of the workers on it; a tenth stays for what torch needs there."""
     return int(0.9 * torch.cuda.get_device_properties(device).total_memory) // workers
+
+
+def versions() -> dict[str, str]:
+    """Of the program and of what computes: with the seeds, what a result depends on."""
+    import platform
+
+    import numpy as np
+
+    from genepool import __version__
+
+    return {
+        "genepool": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+    }

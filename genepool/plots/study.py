@@ -7,7 +7,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
-from genepool.errors import StorageError, shown
+from genepool.plots.saving import save
 
 COLOURS = ("#1f5fbf", "#d97706", "#2f855a", "#b83280", "#6b46c1", "#718096", "#c53030", "#0987a0")
 
@@ -48,14 +48,11 @@ def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path) -> No
         place = (star.flops, 100 * star.accuracy)
         axes.plot(*([value] for value in place), marker="*", color="#333333", markersize=10, linestyle="none")
         axes.annotate(
-            star.label, place, xytext=(-6, -12), textcoords="offset points", fontsize=8, horizontalalignment="right"
+            star.label, place, xytext=(-8, 0), textcoords="offset points", fontsize=7, ha="right", va="center"
         )
     axes.set_xscale("log")
     axes.set_xlabel("FLOPs spent by the whole search")
     axes.set_ylabel("accuracy (%): best validation so far; dot: test")
     axes.grid(alpha=0.25)
-    axes.legend(loc="upper left", frameon=False, fontsize=8)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise StorageError(f"The figure cannot be written to '{shown(path)}': {error.strerror or error}.") from None
+    axes.legend(loc="lower right", frameon=False, fontsize=8)
+    save(figure, path)

@@ -2,6 +2,19 @@
 
 from genepool.study.outcome import Outcome, read_outcome
 from genepool.study.plan import Point, StudyPlan, read_plan, shipped_plans
-from genepool.study.run import run_study
+from genepool.study.run import begin_study, path_of, read_study, run_study
+from genepool.study.statistics import findings
 
-__all__ = ["Outcome", "Point", "StudyPlan", "read_outcome", "read_plan", "run_study", "shipped_plans"]
+__all__ = [
+    "Outcome",
+    "Point",
+    "StudyPlan",
+    "begin_study",
+    "findings",
+    "path_of",
+    "read_outcome",
+    "read_plan",
+    "read_study",
+    "run_study",
+    "shipped_plans",
+]

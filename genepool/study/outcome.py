@@ -4,13 +4,39 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from genepool.analysis import History
 from genepool.champion import Champion
+from genepool.errors import DataError, shown
 
 FILE = "outcome.json"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """An individual that had the highest validation accuracy when it became alive; where the experiment was then."""
+
+    id: str
+    seconds: float
+    """During which somebody trained."""
+    flops: int
+    individuals: int
+    """That had become alive, itself included."""
+    validation: float
+    parameters: int
+    test: float | None
+    """Measured at the experiment's end; None where the weights were gone before anybody looked."""
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that changed while the experiment ran."""
+
+    set: dict[str, Any]
+    seconds: float
+    flops: int
+    individuals: int
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,14 +50,72 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     useful: float
     """The share of the FLOPs that went into the best one and its ancestors."""
 
+    records: tuple[Record, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    around_marks: tuple[float, float] | None = None
+    """The best fitness before the first mark, and of those who became alive after the last."""
+    settings: dict[str, Any] = {}
+    """With which it began."""
+    versions: dict[str, str] = {}
+    """Of the program and of what computes."""
+
+    @property
+    def _chosen(self) -> Record | None:
+        """The last record that could be tested: without selection the best may be dead, and is the best still."""
+        return next((record for record in reversed(self.records) if record.test is not None), None)
+
+    @property
+    def id(self) -> str:
+        """Of the individual that is reported."""
+        return self.best.id if self._chosen is None else self._chosen.id
+
+    @property
+    def parameters(self) -> int:
+        return self.best.parameters if self._chosen is None else self._chosen.parameters
+
+    @property
+    def validation(self) -> float:
+        return self.best.fitness if self._chosen is None else self._chosen.validation
+
     @property
     def test_accuracy(self) -> float:
-        return self.best.test_accuracy or 0.0
+        """Of the individual of highest validation accuracy."""
+        test = self.best.test_accuracy if self._chosen is None else self._chosen.test
+        return test or 0.0
 
 
-def outcome_of(arm: str, seed: int, best: Champion, history: History) -> Outcome:
+def outcome_of(
+    arm: str,
+    seed: int,
+    best: Champion,
+    history: History,
+    *,
+    records: tuple[Record, ...] = (),
+    marks: tuple[Mark, ...] = (),
+    settings: dict[str, Any] | None = None,
+    versions: dict[str, str] | None = None,
+) -> Outcome:
     """From the record of the experiment."""
-    return Outcome(arm=arm, seed=seed, best=best, curve=_curve(history), useful=_useful(history, best.id))
+    return Outcome(
+        arm=arm,
+        seed=seed,
+        best=best,
+        curve=_curve(history),
+        useful=_useful(history, best.id),
+        records=records,
+        marks=marks,
+        around_marks=_around(history, marks),
+        settings=settings or {},
+        versions=versions or {},
+    )
+
+
+def _around(history: History, marks: tuple[Mark, ...]) -> tuple[float, float] | None:
+    if not marks:
+        return None
+    fitness = [row.fitness or 0.0 for row in history.finished()]
+    before, after = fitness[: marks[0].individuals], fitness[marks[-1].individuals :]
+    return (max(before, default=0.0), max(after)) if after else None
 
 
 def _curve(history: History) -> tuple[tuple[float, float], ...]:
@@ -58,8 +142,13 @@ def read_outcome(path: Path) -> Outcome | None:
     """The outcome of the experiment in a directory, if it is finished."""
     try:
         return msgspec.json.decode((path / FILE).read_bytes(), type=Outcome)
-    except (OSError, msgspec.MsgspecError):
+    except FileNotFoundError:
         return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise DataError(
+            f"The record '{shown(path / FILE)}' cannot be read ({shown(str(error))}); remove it, and the study "
+            "makes it again from the experiment."
+        ) from None
 
 
 def write_outcome(path: Path, outcome: Outcome) -> None:

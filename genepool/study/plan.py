@@ -4,12 +4,22 @@ about = "What the study asks."
 repeats = 3
 preset = "laptop"
 
+statistics = ["mean", "flops"]   # decided before anything runs; see `statistics.py`
+
 [settings]                  # of every arm
 flops = 2e12
 
 [arms.all]
 [arms."weights by shape"]
 inheritance = "matching"
+
+[[arms.all.at]]             # what changes in a running experiment, when this share of its budget is spent
+spent = 0.5
+set = { mutations = 5 }
+
+[scales.paper]              # what is different at another scale: preset, repeats, settings, arms' settings
+preset = "paper"
+repeats = 5
 
 [[points]]                  # for comparison, in the figure
 label = "ResNet-20, by hand"
@@ -21,15 +31,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from genepool.errors import SettingsError, shown
 from genepool.registry import nearest
-from genepool.settings import Settings, changed, preset, read_toml
+from genepool.settings import FIXED, Settings, changed, preset, read_toml
+from genepool.study.statistics import STATISTICS
 
 PLANS = Path(__file__).parent / "plans"
+LAPTOP = "laptop"
+"""The scale of a plan as it stands."""
 _ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ,_+-]{0,60}", re.ASCII)
 
 
@@ -43,6 +56,24 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The data set that it was reached on; it is drawn in figures about this one only."""
 
 
+class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings that change while an experiment runs."""
+
+    spent: float
+    """The share of the budget after which they do."""
+    set: dict[str, Any]
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is different where there is more, or less, of a machine."""
+
+    preset: str | None = None
+    repeats: int | None = None
+    settings: dict[str, Any] = {}
+    arms: dict[str, dict[str, Any]] = {}
+    """Settings of arms, instead of those that the plan gives them."""
+
+
 class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The contents of the file."""
 
@@ -52,10 +83,24 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     settings: dict[str, Any] = {}
     arms: dict[str, dict[str, Any]]
     points: tuple[Point, ...] = ()
+    statistics: tuple[str, ...] = ("mean", "flops")
+    """What is computed from the outcomes; part of the plan, so that nobody chooses it after seeing them."""
+    figure: Literal["repeatability", "dependence", "escape", "economy"] = "economy"
+    """The figure that the question calls for; accuracy against FLOPs is always drawn."""
+    against: str = ""
+    """Of the figure `dependence`: the setting on its horizontal axis."""
+    scale: str = LAPTOP
+    scales: dict[str, Scale] = {}
 
     def settings_of(self, arm: str, seed: int) -> Settings:
-        """Of one experiment."""
-        return changed(preset(self.preset), _merged(self.settings, self.arms[arm], {"seed": seed}))
+        """Of one experiment, as it begins."""
+        changes = {name: value for name, value in self.arms[arm].items() if name != "at"}
+        return changed(preset(self.preset), _merged(self.settings, changes, {"seed": seed}))
+
+    def turns(self, arm: str) -> tuple[Turn, ...]:
+        """What changes while an experiment of this arm runs, in order."""
+        found = msgspec.convert(self.arms[arm].get("at", ()), tuple[Turn, ...])
+        return tuple(sorted(found, key=lambda turn: turn.spent))
 
     def runs(self) -> list[tuple[str, int]]:
         """Arm and seed of every experiment: all arms once, then again, so that half a study is a fair one."""
@@ -77,7 +122,7 @@ def shipped_plans() -> list[str]:
     return sorted(path.stem for path in PLANS.glob("*.toml"))
 
 
-def read_plan(name: str) -> StudyPlan:
+def read_plan(name: str, scale: str = LAPTOP) -> StudyPlan:
     """A shipped plan by its name, or one of your own by its file; every arm's settings are checked."""
     path = Path(name)
     if path.suffix != ".toml":
@@ -90,18 +135,71 @@ def read_plan(name: str) -> StudyPlan:
         plan = msgspec.convert(read_toml(path), StudyPlan)
     except msgspec.ValidationError as error:
         raise SettingsError(f"The plan '{shown(path)}' is not one: {shown(str(error))}.") from None
+    try:
+        plan = scaled(plan, scale)
+    except SettingsError as error:
+        raise SettingsError(f"The plan '{shown(path)}' {error}") from None
     check_plan(plan, path)
     return plan
+
+
+def scaled(plan: StudyPlan, scale: str) -> StudyPlan:
+    """The plan at one of its scales, and no other any more."""
+    if scale != LAPTOP and scale not in plan.scales:
+        raise SettingsError(f"has no scale '{shown(scale)}'; {nearest(scale, [LAPTOP, *plan.scales])}")
+    change = plan.scales.get(scale, Scale())
+    unknown = [arm for arm in change.arms if arm not in plan.arms]
+    if unknown:
+        raise SettingsError(
+            f"changes the arm '{shown(unknown[0])}' at the scale '{shown(scale)}', but has no such arm."
+        )
+    return msgspec.structs.replace(
+        plan,
+        preset=change.preset or plan.preset,
+        repeats=plan.repeats if change.repeats is None else change.repeats,
+        settings=_merged(plan.settings, change.settings),
+        arms={**plan.arms, **change.arms},
+        scale=scale,
+        scales={},
+    )
 
 
 def check_plan(plan: StudyPlan, path: Path) -> None:
     """Refuses what would only show after hours."""
     if not plan.arms or plan.repeats < 1:
         raise SettingsError(f"The plan '{shown(path)}' needs at least one arm and one repeat.")
+    for name in plan.statistics:
+        if name not in STATISTICS:
+            raise SettingsError(f"There is no statistic '{shown(name)}'; {nearest(name, list(STATISTICS))}")
+    if (plan.figure == "dependence") != bool(plan.against):
+        raise SettingsError(
+            f"The plan '{shown(path)}' needs `against`, a setting, for the figure dependence, and only for it."
+        )
+    if len({arm.replace(" ", "-") for arm in plan.arms}) < len(plan.arms):
+        raise SettingsError(
+            f"In the plan '{shown(path)}' two arms differ only in spaces and hyphens; name one otherwise."
+        )
     for arm in plan.arms:
         if not _ARM.fullmatch(arm):
             raise SettingsError(f"An arm cannot be called '{shown(arm)}'; use letters, digits, spaces and hyphens.")
         try:
-            plan.settings_of(arm, 1)
+            settings = plan.settings_of(arm, 1)
+            if plan.against and not isinstance(getattr(settings, plan.against, None), int | float):
+                raise SettingsError(f"there is no setting '{shown(plan.against)}' with a number, to draw against.")
+            _check_turns(settings, plan.arms[arm].get("at", ()))
         except SettingsError as error:
             raise SettingsError(f"In the plan '{shown(path)}', arm '{arm}': {error}") from None
+
+
+def _check_turns(settings: Settings, at: Any) -> None:
+    try:
+        turns = msgspec.convert(at, tuple[Turn, ...])
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"what changes on the way (`at`) is not clear: {shown(str(error))}.") from None
+    for turn in sorted(turns, key=lambda turn: turn.spent):
+        if not 0 < turn.spent < 1:
+            raise SettingsError(f"`spent` is {turn.spent:g}, but must lie between 0 and 1.")
+        fixed = [name for name in turn.set if name in FIXED]
+        if fixed:
+            raise SettingsError(f"{fixed[0]} cannot change while an experiment runs.")
+        settings = changed(settings, turn.set)

@@ -37,11 +37,11 @@ def _line(arm: str, outcomes: list[Outcome]) -> Line:
     return Line(
         arm=arm,
         repeats=len(outcomes),
-        validation=mean(outcome.best.fitness for outcome in outcomes),
+        validation=mean(outcome.validation for outcome in outcomes),
         test=mean(tests),
         spread=2 * statistics.stdev(tests) / len(tests) ** 0.5 if len(tests) > 1 else None,
         individuals=mean(outcome.best.individuals for outcome in outcomes),
         flops=mean(outcome.best.flops for outcome in outcomes),
-        parameters=mean(outcome.best.parameters for outcome in outcomes),
+        parameters=mean(outcome.parameters for outcome in outcomes),
         useful=mean(outcome.useful for outcome in outcomes),
     )

@@ -17,56 +17,87 @@ from genepool.champion import champion
 from genepool.engines.processes import Crew
 from genepool.errors import SettingsError, shown
 from genepool.experiment import Experiment, budget_of
+from genepool.settings import to_values
 from genepool.study.outcome import Outcome, outcome_of, read_outcome, write_outcome
-from genepool.study.plan import StudyPlan
+from genepool.study.plan import StudyPlan, check_plan
+from genepool.study.records import Follower, forget_weights, read_marks, records
 
 if TYPE_CHECKING:
     from genepool.nn.sources import Source
 
 PATIENCE = 60.0
+EVERY = 0.2
+"""Seconds between two looks: whoever sets a record may be dead, and without weights, soon after."""
+PLAN = "plan.json"
 Look = Callable[[str, Experiment], None]
 """Shown what goes on: where the study is, and the experiment that runs."""
 
 
 def run_study(plan: StudyPlan, folder: Path, *, data_dir: Path | None, device: str, look: Look) -> list[Outcome]:
     """The outcome of every experiment, in the plan's order."""
-    _keep_plan(plan, folder)
+    begin_study(plan, folder)
     outcomes = []
     for number, (arm, seed) in enumerate(plan.runs(), start=1):
-        path = folder / arm.replace(" ", "-") / f"seed-{seed}"
+        path = path_of(folder, arm, seed)
         outcome = read_outcome(path)
         if outcome is None:
             experiment = Experiment.create(path, plan.settings_of(arm, seed))
-            _refuse_endless(experiment, arm)
             source = experiment.source(data_dir)
             where = f"{number} of {len(plan.runs())}: {arm}, seed {seed}"
-            _work(experiment, data_dir, device, partial(look, where, experiment))
+            follower = Follower(experiment, plan.turns(arm))
+            _work(experiment, data_dir, device, partial(_look, follower, partial(look, where, experiment)))
             outcome = _close(experiment, arm, seed, source, device)
         outcomes.append(outcome)
     return outcomes
 
 
-def _keep_plan(plan: StudyPlan, folder: Path) -> None:
-    """One folder, one plan: more repeats may come, but not other arms or settings."""
+def _look(follower: Follower, look: Callable[[], None]) -> None:
+    follower.look()
+    look()
+
+
+def path_of(folder: Path, arm: str, seed: int) -> Path:
+    """Where an experiment of a study is."""
+    return folder / arm.replace(" ", "-") / f"seed-{seed}"
+
+
+def read_study(folder: Path) -> tuple[StudyPlan, list[Outcome]]:
+    """The plan of a study and what came of it so far; nothing is run."""
+    try:
+        plan = msgspec.json.decode((folder / PLAN).read_bytes(), type=StudyPlan)
+        check_plan(plan, folder / PLAN)
+    except (OSError, msgspec.MsgspecError):
+        raise SettingsError(f"The plan '{shown(folder / PLAN)}' is missing or damaged; run the study again.") from None
+    found = [read_outcome(path_of(folder, arm, seed)) for arm, seed in plan.runs()]
+    return plan, [outcome for outcome in found if outcome is not None]
+
+
+def begin_study(plan: StudyPlan, folder: Path) -> None:
+    """Writes the plan down before anything runs. One folder, one plan: only repeats and arms may be added."""
+    _refuse_endless(plan)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "plan.json"
+    path = folder / PLAN
     if path.exists():
         try:
             known = msgspec.json.decode(path.read_bytes(), type=StudyPlan)
         except msgspec.MsgspecError:
             raise SettingsError(f"'{shown(path)}' is damaged; choose another folder.") from None
-        if (known.settings, known.preset) != (plan.settings, plan.preset) or any(
-            plan.arms.get(arm) != changes for arm, changes in known.arms.items()
-        ):
+        if _fixed(known) != _fixed(plan) or any(plan.arms.get(arm) != was for arm, was in known.arms.items()):
             raise SettingsError(f"'{shown(folder)}' holds a study with another plan; choose another folder.")
     temporary = folder / f".plan.{os.getpid()}"
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=2))
     temporary.replace(path)
 
 
-def _refuse_endless(experiment: Experiment, arm: str) -> None:
-    if not budget_of(experiment.settings()).limits_anything:
-        raise SettingsError(f"The arm '{arm}' has no budget and would never end; set time, individuals or flops.")
+def _fixed(plan: StudyPlan) -> tuple[object, ...]:
+    """What stays, and with it the statistics: they are not chosen when the results are known."""
+    return plan.settings, plan.preset, plan.statistics
+
+
+def _refuse_endless(plan: StudyPlan) -> None:
+    for arm in plan.arms:
+        if not budget_of(plan.settings_of(arm, 1)).limits_anything:
+            raise SettingsError(f"The arm '{arm}' has no budget and would never end; set time, individuals or flops.")
 
 
 def _work(experiment: Experiment, data_dir: Path | None, device: str, look: Callable[[], None]) -> None:
@@ -74,7 +105,7 @@ def _work(experiment: Experiment, data_dir: Path | None, device: str, look: Call
     options = ["--device", device, *(["--data-dir", str(data_dir)] if data_dir else [])]
     crew = Crew(experiment.path, count, options)
     try:
-        crew.work(look)
+        crew.work(look, EVERY)
     except BaseException:
         crew.stop(PATIENCE)
         raise
@@ -82,7 +113,19 @@ def _work(experiment: Experiment, data_dir: Path | None, device: str, look: Call
 
 def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str) -> Outcome:
     """Chooses by validation, tests once, and writes it down."""
+    from genepool.nn.runtime import versions
+
     found = champion(experiment, source=source, device=device)
-    outcome = outcome_of(arm, seed, found, experiment.history())
+    outcome = outcome_of(
+        arm,
+        seed,
+        found,
+        experiment.history(),
+        records=records(experiment, source, device),
+        marks=read_marks(experiment.path),
+        settings=to_values(experiment.settings(1)),
+        versions=versions(),
+    )
     write_outcome(experiment.path, outcome)
+    forget_weights(experiment)
     return outcome

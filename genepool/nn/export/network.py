@@ -40,6 +40,10 @@ class Network(nn.Module):
         answers = [torch.softmax(member(x), 1) for member in self.members]
         return answers[0] if len(answers) == 1 else torch.stack(answers).mean(0)
 
+    def models(self) -> list[Model]:
+        """The members."""
+        return [member for member in self.members if isinstance(member, Model)]
+
     def predict(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """The probabilities of any number of images."""
         with torch.inference_mode():

@@ -1,0 +1,101 @@
+"""Progress of an experiment with four networks on the way, as the paper's first figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from genepool.analysis import Diagram, Dot
+from genepool.plots.progress import ALIVE, DEAD, RECORD
+from genepool.plots.saving import MANY, save, time_axis
+
+FILL = {"end": "#e2e8f0", "linear": "#ffffff", "once": "#dbeafe", "often": "#fed7aa"}
+"""The background of a box; the paper's are white without a nonlinearity and orange with more than one."""
+WIDTH, GAP = 0.72, 0.28
+"""Of a box, in columns; between two, in rows."""
+INCHES = 0.21
+"""The height of a box and its gap."""
+
+
+def draw_ancestors(rows: Sequence[Dot], diagrams: Sequence[Diagram], path: Path) -> None:
+    """Draws individuals in the order in which they became alive, and the diagrams over the dots of their networks."""
+    from matplotlib.figure import Figure
+
+    tallest = max((len(each.boxes) for each in diagrams), default=0)
+    strip = INCHES * (tallest + 2.0)
+    figure = Figure(figsize=(9, 4.6 + strip), layout="constrained")
+    above, axes = figure.subplots(2, 1, height_ratios=(max(strip, 0.1), 4.6))
+    scale = _scatter(axes, rows)
+    above.set_axis_off()
+    above.set_xlim(0, max(4, len(diagrams)))
+    above.set_ylim(tallest + 1.6, -0.6)
+    places = {dot.id: dot for dot in rows}
+    for column, each in enumerate(diagrams, start=max(0, 4 - len(diagrams))):
+        _diagram(above, each, column + 0.5)
+        if each.id in places:
+            _connect(figure, above, axes, (column + 0.5, len(each.boxes) + 0.4), places[each.id], scale)
+    save(figure, path)
+
+
+def _scatter(axes: Any, rows: Sequence[Dot]) -> float:
+    unit, scale = time_axis(rows[-1].seconds if rows else 0.0)
+    size = max(2.0, min(24.0, 6000 / max(1, len(rows))))
+    for label, colour, alive in (("dead", DEAD, False), ("alive", ALIVE, True)):
+        chosen = [dot for dot in rows if dot.alive is alive]
+        axes.scatter(
+            [dot.seconds / scale for dot in chosen],
+            [100 * dot.fitness for dot in chosen],
+            s=size, c=colour, label=label, linewidths=0, zorder=3 if alive else 2, rasterized=len(rows) > MANY,
+        )  # fmt: skip
+    best, records = 0.0, []
+    for dot in rows:
+        best = max(best, dot.fitness)
+        records.append(100 * best)
+    times = [dot.seconds / scale for dot in rows]
+    axes.step(times, records, where="post", color=RECORD, linewidth=1.2, label="best so far", zorder=1)
+    axes.set_xlabel(f"time ({unit})")
+    axes.set_ylabel("validation accuracy (%)")
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, 100)
+    axes.grid(alpha=0.25)
+    axes.legend(loc="lower right", framealpha=0.7, edgecolor="none", markerscale=max(1.0, (16 / size) ** 0.5))
+    axes.set_title(f"{len(rows):,} individuals", loc="right", fontsize=10)
+    return scale
+
+
+def _diagram(axes: Any, each: Diagram, x: float) -> None:
+    from matplotlib.patches import FancyArrowPatch, Rectangle
+
+    for y, box in enumerate(each.boxes):
+        corner = (x - WIDTH / 2, y - (1 - GAP) / 2)
+        axes.add_patch(Rectangle(corner, WIDTH, 1 - GAP, facecolor=FILL[box.kind], edgecolor="#4a5568", linewidth=0.7))
+        text = box.text if len(box.text) <= 26 else f"{box.text[:24]}…"
+        axes.text(x, y, text, ha="center", va="center", fontsize=7)
+        if y:
+            axes.plot([x, x], [y - 1 + (1 - GAP) / 2, y - (1 - GAP) / 2], color="#4a5568", linewidth=0.7)
+    for start, stop in each.skips:
+        side = x + WIDTH / 2
+        length = stop - start
+        bend = 2 * min(0.25 * length, 0.5 + 0.05 * length, 1.2) / length  # within the column, longer ones outside
+        axes.add_patch(
+            FancyArrowPatch(
+                (side, start), (side, stop), connectionstyle=f"arc3,rad=-{bend:.3f}", arrowstyle="-|>",
+                mutation_scale=6, linewidth=0.7, color="#b83280", shrinkA=0, shrinkB=0,
+            )
+        )  # fmt: skip
+    axes.text(
+        x, len(each.boxes) - 0.1, f"{100 * each.fitness:.1f} %", ha="center", va="center", fontsize=9, weight="bold"
+    )
+
+
+def _connect(figure: Any, above: Any, axes: Any, start: tuple[float, float], dot: Dot, scale: float) -> None:
+    from matplotlib.patches import ConnectionPatch
+
+    end = (dot.seconds / scale, 100 * dot.fitness)
+    line = ConnectionPatch(
+        start, end, "data", "data", axesA=above, axesB=axes, color="#4a5568", linewidth=0.7, alpha=0.7
+    )
+    line.set_in_layout(False)
+    figure.add_artist(line)
+    axes.scatter([end[0]], [end[1]], s=60, facecolors="none", edgecolors="#1a202c", linewidths=1.2, zorder=5)

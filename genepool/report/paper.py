@@ -1,0 +1,51 @@
+"""The two tables of the paper that results are compared with: test accuracies in per cent, with augmented data."""
+
+from __future__ import annotations
+
+from genepool.report.document import Section, Table, Text
+
+BY_HAND = (
+    ("Maxout", "-", "90.7 %", "61.4 %", "no"),
+    ("Network in Network", "-", "91.2 %", "-", "no"),
+    ("All-CNN", "1.3 M", "92.8 %", "66.3 %", "yes"),
+    ("Deeply Supervised", "-", "92.0 %", "65.4 %", "no"),
+    ("Highway", "2.3 M", "92.3 %", "67.6 %", "no"),
+    ("ResNet", "1.7 M", "93.4 %", "72.8 %", "yes"),
+    ("Evolution (the paper)", "5.4 M / 40.4 M", "94.6 %", "77.0 %", "-"),
+    ("Wide ResNet 28-10", "36.5 M", "96.0 %", "80.0 %", "yes"),
+    ("Wide ResNet 40-10+d/o", "50.7 M", "96.2 %", "81.7 %", "no"),
+    ("DenseNet", "25.6 M", "96.7 %", "82.8 %", "no"),
+)
+"""Study, parameters, CIFAR-10, CIFAR-100, whether the search could reach it."""
+
+DISCOVERED = (
+    ("Bayesian", "3 layers", "none", "-", "90.5 %", "-"),
+    ("Q-Learning", "-", "tune, retrain", "11.2 M", "93.1 %", "72.9 %"),
+    ("RL", "20 layers, 50 % skips", "small grid search, retrain", "2.5 M", "94.0 %", "-"),
+    ("RL", "39 layers, 2 pool layers, 50 % skips", "more filters, small grid search, retrain", "37.0 M", "96.4 %", "-"),
+    ("Evolution (the paper)", "single layer, zero convs.", "none", "5.4 M / 40.4 M", "94.6 %", "77.0 %"),
+    ("Evolution (the paper), ensemble", "single layer, zero convs.", "none", "-", "95.6 %", "-"),
+)
+"""Study, starting point, post-processing, parameters, CIFAR-10, CIFAR-100."""
+
+
+def comparison(data: str, accuracy: str, parameters: str) -> Section:
+    """Both tables, with a line of our own where the data set is one of theirs."""
+    ten, hundred = (accuracy if data == name else "-" for name in ("cifar-10", "cifar-100"))
+    words = "Test accuracies; the paper's are with 250 workers and 9e19 FLOPs an experiment."
+    by_hand, discovered = [*BY_HAND], [*DISCOVERED]
+    if data in ("cifar-10", "cifar-100"):
+        by_hand.append(("This report", parameters, ten, hundred, "-"))
+        discovered.append(("This report", "single layer, zero convs.", "none", parameters, ten, hundred))
+    else:
+        words += f" This report is about '{data}', so there is no line of its own to compare."
+    return Section(
+        "Beside the paper's tables",
+        (
+            Text(words),
+            Text("Designed by hand:"),
+            Table(("study", "parameters", "CIFAR-10", "CIFAR-100", "reachable"), by_hand),
+            Text("Discovered automatically:"),
+            Table(("study", "starting point", "post-processing", "parameters", "CIFAR-10", "CIFAR-100"), discovered),
+        ),
+    )

@@ -1,0 +1,111 @@
+"""What is computed from the outcomes of a study: few things, exact, and chosen in the plan before it runs.
+
+Follows the paper's "Reporting Methodology": the best experiment is the one of highest validation accuracy, what is
+reported of it is its test accuracy, and the analysis is decided upon before the results are seen.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from math import comb
+
+from genepool.study.outcome import Outcome
+
+Finding = tuple[str, str]
+"""What was computed, and what came out."""
+
+
+def mean(outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Mean and standard deviation of the test accuracy, arm by arm; and the best by validation."""
+    found = []
+    for arm, group in by_arm(outcomes).items():
+        tests = [100 * outcome.test_accuracy for outcome in group]
+        spread = f", s.d. {statistics.stdev(tests):.2f}" if len(tests) > 1 else ""
+        best = max(group, key=lambda outcome: outcome.validation)
+        found.append(
+            (
+                f"test accuracy, {arm}",
+                f"mean {statistics.fmean(tests):.2f} %{spread}, n = {len(tests)}; "
+                f"best by validation: {100 * best.test_accuracy:.2f} % (seed {best.seed})",
+            )
+        )
+    return found
+
+
+def validation_and_test(outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Pearson's correlation of validation and test accuracy, arm by arm."""
+    found = []
+    for arm, group in by_arm(outcomes).items():
+        value = correlation([(outcome.validation, outcome.test_accuracy) for outcome in group])
+        text = f"too few repeats that differ (n = {len(group)})" if value is None else f"{value:.3f} (n = {len(group)})"
+        found.append((f"correlation of validation and test accuracy, {arm}", text))
+    return found
+
+
+def after_marks(outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Sign test: is the best after the last change better than the best before the first, in more than half?"""
+    found = []
+    for arm, group in by_arm(outcomes).items():
+        pairs = [outcome.around_marks for outcome in group if outcome.around_marks is not None]
+        if not pairs:
+            continue
+        better = sum(after > before for before, after in pairs)
+        worse = sum(after < before for before, after in pairs)
+        text = f"{better} better, {worse} worse, {len(pairs) - better - worse} equal"
+        found.append((f"sign test of what changed, {arm}", f"{text}; one-sided p = {sign_test(better, worse):.3g}"))
+    return found or [("sign test of what changed", "nothing changed in any experiment")]
+
+
+def computation(outcomes: Sequence[Outcome]) -> list[Finding]:
+    """FLOPs of an experiment on average, arm by arm, and of all together."""
+    found = [
+        (f"FLOPs of an experiment, {arm}", f"{statistics.fmean(outcome.best.flops for outcome in group):.3g}")
+        for arm, group in by_arm(outcomes).items()
+    ]
+    return [*found, ("FLOPs of all experiments", f"{sum(outcome.best.flops for outcome in outcomes):.3g}")]
+
+
+STATISTICS: dict[str, Callable[[Sequence[Outcome]], list[Finding]]] = {
+    "mean": mean,
+    "correlation": validation_and_test,
+    "sign-test": after_marks,
+    "flops": computation,
+}
+"""By the names that plans use."""
+
+
+def told(name: str) -> str:
+    """What a statistic is, in a sentence."""
+    return (STATISTICS[name].__doc__ or name).strip()
+
+
+def findings(names: Sequence[str], outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Everything that the plan asked for."""
+    return [finding for name in names for finding in STATISTICS[name](outcomes)] if outcomes else []
+
+
+def by_arm(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """The arms in the order in which they first appear."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.arm, []).append(outcome)
+    return found
+
+
+def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Pearson's; None where it is not defined."""
+    if len(pairs) < 2:
+        return None
+    xs, ys = zip(*pairs, strict=True)
+    x, y = statistics.fmean(xs), statistics.fmean(ys)
+    product = math.fsum((a - x) * (b - y) for a, b in pairs)
+    squares = math.fsum((a - x) ** 2 for a in xs) * math.fsum((b - y) ** 2 for b in ys)
+    return product / math.sqrt(squares) if squares > 0 else None
+
+
+def sign_test(better: int, worse: int) -> float:
+    """The chance of at least so many better ones if both were equally likely; ties do not count."""
+    n = better + worse
+    return float(sum(comb(n, k) for k in range(better, n + 1)) / 2**n)
