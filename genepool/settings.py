@@ -73,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nesterov: bool = False
     smoothing: float = 0.0
     """Of the labels."""
+    averaging: float = 0.0
+    """Differs from the paper: the last part of the steps, the mean of whose weights is kept and validated; 0: off."""
     precision: Literal["float32", "mixed"] = "float32"
     """Mixed computes networks in bfloat16, or in float16 where a GPU has no other; on CPUs that is slower."""
     validation: int = 0
@@ -123,6 +125,7 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("early_crop", 0.2, 1.0),
     ("cooling", 0.0, 1.0),
     ("smoothing", 0.0, 0.9),
+    ("averaging", 0.0, 1.0),
     ("steps", 0, 10**9),
     ("batch", 2, 100_000),
     ("momentum", 0.0, 0.9999),

@@ -72,7 +72,7 @@ class TorchEvaluator:
         ledger = _Ledger()
         try:
             ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
-            _guard(ledger.cost, self._beside(inherited, checkpoint), self.limits)
+            _guard(ledger.cost, self._beside(inherited, checkpoint, ledger.cost.parameters), self.limits)
             give_memory_back(beyond=PROCESS)
             image = cropped(self._image, plan.crop)
             ledger.training_cost = ledger.cost
@@ -96,12 +96,14 @@ class TorchEvaluator:
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
         return Trained(ledger.close(fitness=fitness), weights)
 
-    def _beside(self, inherited: bytes | None, checkpoint: bytes | None) -> int:
-        """Bytes that are in memory beside the network: what it begins with, and the order of the images.
+    def _beside(self, inherited: bytes | None, checkpoint: bytes | None, parameters: int) -> int:
+        """Bytes that are in memory beside the network: what it begins with, the order of the images, an average.
 
-        A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients.
+        A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients. The
+        average of the weights is there twice while a checkpoint is written.
         """
-        return 2 * len(inherited or b"") + len(checkpoint or b"") + 64 * len(self.data.train_labels)
+        average = 2 * 4 * parameters if self.recipe.averaging else 0
+        return 2 * len(inherited or b"") + len(checkpoint or b"") + 64 * len(self.data.train_labels) + average
 
     def _recipe(self, plan: Plan, cost: Cost) -> Recipe:
         """With the number of steps that the plan's operations allow."""
@@ -148,6 +150,7 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memor
         schedule=settings.schedule,
         nesterov=settings.nesterov,
         smoothing=settings.smoothing,
+        averaging=settings.averaging,
     )
     limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory, share=memory)
     return TorchEvaluator(data, recipe, limits, device, settings.inheritance)
@@ -188,7 +191,8 @@ class _Ledger:
     def _flops(self, steps: int) -> int:
         if self.cost is None or self.training_cost is None:
             return 0
-        return individual_flops(self.training_cost, steps, 0) + individual_flops(self.cost, 0, self.validated)
+        settling = self.training.settled * self.training_cost.batch if self.training else 0
+        return individual_flops(self.training_cost, steps, settling) + individual_flops(self.cost, 0, self.validated)
 
 
 def _guard(cost: Cost, beside: int, limits: Limits) -> None:

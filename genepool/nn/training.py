@@ -14,6 +14,7 @@ from torch.nn import functional
 from genepool.dna import cropped
 from genepool.errors import DataError, DivergedError
 from genepool.evaluation import EVERYTHING_AS_SET, Observer, Plan, Progress
+from genepool.nn.averaging import BATCHES, TailAverage, find_statistics
 from genepool.nn.data import Dataset
 from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
@@ -44,6 +45,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     nesterov: bool = False
     smoothing: float = 0.0
     """Of the labels. Differs from the paper where it is not 0: so much of the target goes to all classes alike."""
+    averaging: float = 0.0
+    """Differs from the paper where it is not 0: the last part of the steps, whose weights are averaged."""
 
 
 class Training:
@@ -70,6 +73,8 @@ class Training:
         """Seconds spent in steps, the first one left out: it also prepares what the others use."""
         self.step_seconds = 0.0
         self.losses: list[tuple[int, float]] = []
+        self.settled = 0
+        """Batches that went through the network, forward only, after the last step."""
         size = cropped(data.image, plan.crop)[:2]
         self._batches = batches_for(data, batch=recipe.batch, seed=seed, device=device, size=size)
         self._precision = Precision(device, mixed=recipe.mixed)
@@ -81,6 +86,7 @@ class Training:
             weight_decay=recipe.weight_decay,
             nesterov=recipe.nesterov,
         )
+        self._average = TailAverage(model, recipe.averaging)
 
     def first_images(self) -> Tensor:
         """What the first step is taken with."""
@@ -93,6 +99,7 @@ class Training:
             loss = self.step()
             began = began or time.perf_counter()
             pace.after(self.done)
+            self._average.after(self.done, pace.steps)
             if self.done % LOOK_EVERY == 0 or self.done >= pace.steps > 0:
                 value = loss.item()
                 if not math.isfinite(value):
@@ -101,6 +108,15 @@ class Training:
                 self.stepping = time.perf_counter() - began
                 self.step_seconds = self.stepping / max(1, self.done - first - 1)
                 observe(Progress(self.done, pace.steps, value, self.checkpoint))
+        if self._average.count:
+            self._settle()
+
+    def _settle(self) -> None:
+        """The averaged weights in the place of the last ones, with statistics from batches that would come next."""
+        self._average.settle()
+        coming = (self._batches(step)[0] for step in range(self.done, self.done + BATCHES))
+        with self._precision.autocast():
+            self.settled = find_statistics(self.model, coming)
 
     def _learning_rate(self) -> float:
         if self.recipe.schedule == "constant":
@@ -132,6 +148,7 @@ class Training:
         tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
         if (scale := self._precision.state()) is not None:
             tensors["scale"] = scale
+        tensors |= self._average.state()
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
         tensors["turns"] = torch.tensor([(self.pace.steps, self.pace.elapsed), *self.pace.turns], dtype=torch.float64)
         return to_bytes(tensors)
@@ -149,6 +166,7 @@ class Training:
                     tensor.copy_(tensors[f"velocity.{i}"])
                 if self._precision.state() is not None:
                     self._precision.resume(tensors["scale"])
+                self._average.resume(tensors)
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             raise DataError(f"the checkpoint is not one of this network: {error}.") from None
         self.done = int(done)
