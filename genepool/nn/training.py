@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -20,6 +21,7 @@ from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
 from genepool.nn.pace import Pace
 from genepool.nn.precision import Precision
+from genepool.nn.race import Referee
 from genepool.nn.resident import batches_for
 from genepool.nn.weights import from_bytes, to_bytes
 
@@ -52,7 +54,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 class Training:
     """A training that can be looked at, stopped and resumed between steps.
 
-    The learning rate comes from the DNA. Momentum begins at zero: it is not inherited.
+    The learning rate comes from the DNA. Momentum begins at zero: it is not inherited. `measure` tells the model's
+    accuracy, where the plan has a race.
     """
 
     def __init__(
@@ -64,10 +67,12 @@ class Training:
         seed: int,
         device: torch.device,
         plan: Plan = EVERYTHING_AS_SET,
+        measure: Callable[[Model], float] = lambda model: 0.0,
     ) -> None:
         self.model = model.train()
         self.recipe = recipe
         self.pace = Pace(plan, recipe.steps)
+        self.referee = Referee(plan.race, self.pace, lambda: measure(model))
         self.done = 0
         self.stepping = 0.0
         """Seconds spent in steps, the first one left out: it also prepares what the others use."""
@@ -99,6 +104,7 @@ class Training:
             loss = self.step()
             began = began or time.perf_counter()
             pace.after(self.done)
+            self.referee.after(self.done)
             self._average.after(self.done, pace.steps)
             if self.done % LOOK_EVERY == 0 or self.done >= pace.steps > 0:
                 value = loss.item()
@@ -148,7 +154,7 @@ class Training:
         tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
         if (scale := self._precision.state()) is not None:
             tensors["scale"] = scale
-        tensors |= self._average.state()
+        tensors |= self._average.state() | self.referee.state()
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
         tensors["turns"] = torch.tensor([(self.pace.steps, self.pace.elapsed), *self.pace.turns], dtype=torch.float64)
         return to_bytes(tensors)
@@ -167,7 +173,8 @@ class Training:
                 if self._precision.state() is not None:
                     self._precision.resume(tensors["scale"])
                 self._average.resume(tensors)
-        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            self.referee.resume(tensors)
+        except (KeyError, IndexError, ValueError, TypeError, RuntimeError) as error:
             raise DataError(f"the checkpoint is not one of this network: {error}.") from None
         self.done = int(done)
         self.pace.resume([(int(at), int(steps)) for at, steps in turns], int(steps), elapsed)
