@@ -7,7 +7,7 @@ evaluator can read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -34,6 +34,23 @@ def ignore(progress: Progress) -> None:
     """The observer that does not look."""
 
 
+Verdict = Literal["stopped", "longer", "kept"]
+"""On a child on its way: it clearly loses against its parent, it clearly wins, or neither."""
+
+
+class Race(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One look at a child on its way, which may end its training or make it longer."""
+
+    look: float
+    """The part of the training after which it is looked at."""
+    rival: float
+    """The parent's fitness."""
+    stretch: float = 1.0
+    """What a winner's remaining steps are multiplied by."""
+    verdict: Verdict | None = None
+    """Repeats a training that was looked at: nobody looks, and the plan's turns say what came of it."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one individual's training gets, where that is not the same for all. Empty: what the settings say.
 
@@ -47,11 +64,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     most: int = 0
     """With `flops`: steps at most, since small networks have few operations and many steps; 0: any number."""
     turns: tuple[tuple[int, int], ...] = ()
-    """Steps done and steps in all, wherever the latter was decided: repeats a training that went by time."""
+    """Steps done and steps in all, wherever the latter was decided: repeats a training that went by time, or raced."""
     crop: float = 1.0
     """The side of the crops that it is trained on, as a share of the image's."""
     heat: float = 1.0
     """Times the learning rate of the DNA."""
+    race: Race | None = None
 
 
 EVERYTHING_AS_SET = Plan()
@@ -86,7 +104,11 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     step_seconds: float = 0.0
     """Of one step."""
     turns: tuple[tuple[int, int], ...] = ()
-    """Steps done and steps in all, wherever the latter was decided by time."""
+    """Steps done and steps in all, wherever the latter was decided by time or by a race."""
+    raced: Verdict | None = None
+    """What the race against its parent came to, where there was one."""
+    look: tuple[int, float] | None = None
+    """The step at which it was looked at, and its accuracy then, on some of the validation images."""
 
 
 class Trained(NamedTuple):

@@ -178,6 +178,7 @@ class Experiment:
                 finish=settings.finish,
                 early_crop=settings.early_crop,
                 cooling=settings.cooling,
+                racing=settings.racing,
             ),
             affordable=settings.affordable,
             checkpoint_every=settings.checkpoint_every,

@@ -11,7 +11,7 @@ from genepool.analysis import History, Row
 from genepool.analysis.lineage import find
 from genepool.dna import DNA, initial
 from genepool.errors import DataError
-from genepool.evaluation import Evaluator, Trained
+from genepool.evaluation import Evaluation, Evaluator, Plan, Trained
 from genepool.evolution.reproduction import COPY, mutated, plan_of
 from genepool.experiment import Experiment, breeding_of
 
@@ -41,14 +41,19 @@ def replay(
             dna = initial(settings.learning_rate)
         elif any(name != COPY for name in row.birth.mutations):
             dna, _ = mutated(dna, breeding_of(settings), row.birth.mutation_seed)
-        plan = plan_of(row.birth)
-        if plan.seconds:  # as many steps as there was time for then
-            plan = msgspec.structs.replace(plan, turns=row.evaluation.turns)
+        plan = _as_recorded(plan_of(row.birth), row.evaluation)
         trained = evaluator(row.birth.settings_version).evaluate(
             dna, seed=row.birth.training_seed, inherited=weights, plan=plan
         )
         weights = trained.weights
         yield Repeated(row, dna, trained)
+
+
+def _as_recorded(plan: Plan, evaluation: Evaluation) -> Plan:
+    """With as many steps as there was time for then, and what was decided on the way."""
+    if plan.race is not None:
+        plan = msgspec.structs.replace(plan, race=msgspec.structs.replace(plan.race, verdict=evaluation.raced))
+    return msgspec.structs.replace(plan, turns=evaluation.turns) if plan.seconds or plan.race else plan
 
 
 def _chain(history: History, identity: str) -> list[Row]:

@@ -58,6 +58,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cooling: float = 0.0
     """Differs from the paper: by how much learning rates have fallen, as a share, when the budget is spent."""
 
+    racing: float = 0.0
+    """Differs from the paper: the part of a child's training after which it is stopped if it clearly loses against its
+    parent, and gets more time if it clearly wins; 0: no race."""
+
     # Training.
     steps: int = 25_600
     """Of one individual; with `share`, where that says nothing: no limit of time or FLOPs, or tiny networks."""
@@ -73,6 +77,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nesterov: bool = False
     smoothing: float = 0.0
     """Of the labels."""
+    averaging: float = 0.0
+    """Differs from the paper: the last part of the steps, the mean of whose weights is kept and validated; 0: off."""
     precision: Literal["float32", "mixed"] = "float32"
     """Mixed computes networks in bfloat16, or in float16 where a GPU has no other; on CPUs that is slower."""
     validation: int = 0
@@ -122,7 +128,9 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("finish", 0.0, 0.9),
     ("early_crop", 0.2, 1.0),
     ("cooling", 0.0, 1.0),
+    ("racing", 0.0, 0.95),
     ("smoothing", 0.0, 0.9),
+    ("averaging", 0.0, 1.0),
     ("steps", 0, 10**9),
     ("batch", 2, 100_000),
     ("momentum", 0.0, 0.9999),

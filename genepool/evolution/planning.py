@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from genepool.evaluation import EVERYTHING_AS_SET, Plan
+from genepool.evaluation import EVERYTHING_AS_SET, Plan, Race
 
 SHORTEST = 0.25
 """Seconds; less time than this is not worth a training."""
@@ -19,6 +19,9 @@ TRIVIAL = 0.1
 """Of what others get."""
 SAFETY = 0.92
 """Of the time that is left: a last training that does not end in time is worth nothing."""
+
+LONGER = 1.5
+"""What the rest of a training is multiplied by, if it clearly wins its race and the budget has room."""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,13 +56,34 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     """The last part of the budget, for the best alone."""
     early_crop: float = 1.0
     cooling: float = 0.0
+    racing: float = 0.0
+    """The part of a training after which a child is compared with its parent; 0: never."""
 
     def is_finish(self, phase: Phase) -> bool:
         """Whether it is time to train the best, and nothing else."""
         return phase.spent > 1.0 - self.finish
 
-    def plan(self, phase: Phase, *, trivial: bool = False) -> Plan:
-        """For an individual that is born now; the trivial kind has next to nothing to learn."""
+    def plan(self, phase: Phase, *, trivial: bool = False, rival: float = 0.0) -> Plan:
+        """For an individual that is born now; the trivial kind has next to nothing to learn.
+
+        With a rival, the parent's fitness, it may be a race; not in the finish, where nothing better is to be done with
+        the time.
+        """
+        plan = self._time(phase, trivial)
+        if not self.racing or not rival or self.is_finish(phase):
+            return plan
+        room = self._room(plan, phase)
+        return msgspec.structs.replace(plan, race=Race(look=self.racing, rival=rival, stretch=round(room, 4)))
+
+    def _room(self, plan: Plan, phase: Phase) -> float:
+        """How much longer the part after the look may get without outliving the budget."""
+        rest = (1 - self.racing) * (plan.seconds or plan.flops)
+        if not rest:
+            return LONGER
+        spare = (SAFETY if plan.seconds else 1.0) * phase.left - (plan.seconds or plan.flops)
+        return min(LONGER, 1.0 + max(0.0, spare) / rest)
+
+    def _time(self, phase: Phase, trivial: bool) -> Plan:
         if not self.share or not phase.total:
             return EVERYTHING_AS_SET
         finish = self.is_finish(phase) and not trivial

@@ -160,7 +160,7 @@ class Worker:
 
     def _reproduce(self, parent: Individual) -> Job:
         dna = self._dna_of(parent)
-        plan = self.rules.planning.plan(self._phase())
+        plan = self.rules.planning.plan(self._phase(), rival=parent.fitness or 0.0)
         affordable = self._affordable(parent, plan) if self.rules.affordable else lambda child: True
         birth, child = next_birth(
             parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable=affordable

@@ -21,6 +21,7 @@ from genepool.nn.model import Model
 from genepool.nn.pace import FEWEST
 from genepool.nn.precision import Precision
 from genepool.nn.preserving import inherit_function
+from genepool.nn.race import IMAGES
 from genepool.nn.resident import resident
 from genepool.nn.runtime import give_memory_back
 from genepool.nn.training import Recipe, Training
@@ -69,10 +70,10 @@ class TorchEvaluator:
         plan: Plan = EVERYTHING_AS_SET,
     ) -> Trained:
         """See genepool.evaluation.Evaluator."""
-        ledger = _Ledger()
+        ledger = _Ledger(look=min(IMAGES, self._validation_images))
         try:
             ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
-            _guard(ledger.cost, self._beside(inherited, checkpoint), self.limits)
+            _guard(ledger.cost, self._beside(inherited, checkpoint, ledger.cost.parameters), self.limits)
             give_memory_back(beyond=PROCESS)
             image = cropped(self._image, plan.crop)
             ledger.training_cost = ledger.cost
@@ -80,12 +81,14 @@ class TorchEvaluator:
                 ledger.training_cost = cost(dna, image, self._classes, self.recipe.batch)
             model = self.unfold(dna, seed, image)
             recipe = self._recipe(plan, ledger.training_cost)
-            ledger.training = Training(model, self.data, recipe, seed=seed, device=self.device, plan=plan)
+            ledger.training = Training(
+                model, self.data, recipe, seed=seed, device=self.device, plan=plan, measure=self._look_at
+            )
             ledger.inheritance = self._inherit(model, inherited, ledger.training)
             if checkpoint is not None:
                 ledger.training.resume(checkpoint)
             ledger.training.run(observe)
-            fitness = self.validate(model if image == self._image else self._resized(model))
+            fitness = self.validate(self._whole(model))
             ledger.validated = self._validation_images
             weights = to_bytes(model.state_dict())
         except TrainingError as error:
@@ -96,12 +99,14 @@ class TorchEvaluator:
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
         return Trained(ledger.close(fitness=fitness), weights)
 
-    def _beside(self, inherited: bytes | None, checkpoint: bytes | None) -> int:
-        """Bytes that are in memory beside the network: what it begins with, and the order of the images.
+    def _beside(self, inherited: bytes | None, checkpoint: bytes | None, parameters: int) -> int:
+        """Bytes that are in memory beside the network: what it begins with, the order of the images, an average.
 
-        A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients.
+        A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients. The
+        average of the weights is there twice while a checkpoint is written.
         """
-        return 2 * len(inherited or b"") + len(checkpoint or b"") + 64 * len(self.data.train_labels)
+        average = 2 * 4 * parameters if self.recipe.averaging else 0
+        return 2 * len(inherited or b"") + len(checkpoint or b"") + 64 * len(self.data.train_labels) + average
 
     def _recipe(self, plan: Plan, cost: Cost) -> Recipe:
         """With the number of steps that the plan's operations allow."""
@@ -121,15 +126,23 @@ class TorchEvaluator:
         model = Model(dna, image or self._image, self._classes, torch.Generator().manual_seed(seed))
         return model.to(self.device)
 
-    def _resized(self, model: Model) -> Model:
+    def _look_at(self, model: Model) -> float:
+        """The accuracy of a network that is being trained, on some of the validation images."""
+        found = self.validate(self._whole(model), min(IMAGES, self._validation_images))
+        model.train()
+        return found
+
+    def _whole(self, model: Model) -> Model:
         """The same weights for whole images: filters do not depend on the size, but how skips are made to fit does."""
+        if model.image == self._image:
+            return model
         whole = self.unfold(model.dna, seed=0)
         whole.load_state_dict(model.state_dict())
         return whole
 
-    def validate(self, model: Model) -> float:
+    def validate(self, model: Model, images: int | None = None) -> float:
         """The fitness: accuracy on the validation images, or on the first of them, which are as fair a sample."""
-        part = slice(self._validation_images)
+        part = slice(images or self._validation_images)
         here = self.device.type == "cpu"
         pixels = self.data.validation_pixels if here else resident(self.data, self.device).validation_pixels
         with Precision(self.device, mixed=self.recipe.mixed).autocast():
@@ -148,6 +161,7 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memor
         schedule=settings.schedule,
         nesterov=settings.nesterov,
         smoothing=settings.smoothing,
+        averaging=settings.averaging,
     )
     limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory, share=memory)
     return TorchEvaluator(data, recipe, limits, device, settings.inheritance)
@@ -156,7 +170,9 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memor
 class _Ledger:
     """What is known of an individual so far; it becomes the Evaluation, however the training ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: int) -> None:
+        self.look = look
+        """Images for a look on the way."""
         self.started = time.perf_counter()
         self.cost: Cost | None = None
         self.training_cost: Cost | None = None
@@ -183,12 +199,17 @@ class _Ledger:
             stepping=self.training.stepping if self.training else 0.0,
             step_seconds=self.training.step_seconds if self.training else 0.0,
             turns=tuple(self.training.pace.turns) if self.training else (),
+            raced=self.training.referee.verdict if self.training else None,
+            look=self.training.referee.look if self.training else None,
         )
 
     def _flops(self, steps: int) -> int:
         if self.cost is None or self.training_cost is None:
             return 0
-        return individual_flops(self.training_cost, steps, 0) + individual_flops(self.cost, 0, self.validated)
+        settling = self.training.settled * self.training_cost.batch if self.training else 0
+        looked = self.look if self.training and self.training.referee.verdict else 0
+        validation = individual_flops(self.cost, 0, self.validated + looked)
+        return individual_flops(self.training_cost, steps, settling) + validation
 
 
 def _guard(cost: Cost, beside: int, limits: Limits) -> None:

@@ -42,7 +42,7 @@ class Model(nn.Module):
 
     def __init__(self, dna: DNA, image: Shape, classes: int, rng: torch.Generator) -> None:
         super().__init__()
-        self.dna = dna
+        self.dna, self.image = dna, image
         sizes = shapes(dna, image)
         for edge in dna.convs:
             depth_in, depth_out = sizes.vertices[edge.from_vertex].channels, sizes.edges[edge.id].channels

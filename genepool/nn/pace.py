@@ -1,4 +1,4 @@
-"""How many steps a training takes: a number that is given, or as many as there is time for.
+"""How many steps a training takes: a number that is given, or as many as there is time for; a race may change both.
 
 Time is looked at every few steps, since a machine is not as fast at one moment as at another, and the number is decided
 anew if it no longer fits. Each decision is recorded as a turn (steps done, steps in all): with the same turns, which a
@@ -27,18 +27,19 @@ class Pace:
 
     def __init__(self, plan: Plan, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self.by_time = plan.seconds > 0 and not plan.turns
-        self.steps = 0 if self.by_time or plan.turns else steps
+        self.steps = 0 if plan.seconds else steps
         """In all; 0 as long as it is not decided."""
         self.turns: list[tuple[int, int]] = []
         self._given = dict(plan.turns)
-        self._seconds, self._clock = plan.seconds, clock
+        self.seconds, self._clock = plan.seconds, clock
+        """Time for all steps, where they go by time."""
         self._began = clock()
         self._last = (0, self._began)
 
     @property
     def is_decided(self) -> bool:
         """Whether it is known how many steps there are."""
-        return not (self.by_time or self._given) or bool(self.turns)
+        return self.steps > 0 or not (self.by_time or self._given)
 
     @property
     def elapsed(self) -> float:
@@ -58,13 +59,27 @@ class Pace:
         elif self.by_time and (done % EVERY == 0 or done in FIRST):
             self._look(done)
 
+    def pause(self, seconds: float) -> None:
+        """So long something else was done: it counts as time, but does not tell how long steps take."""
+        step, then = self._last
+        self._last = (step, then + seconds)
+
+    def stop(self, done: int) -> None:
+        """No further steps."""
+        self._decide(done, done)
+
+    def stretch(self, done: int, factor: float) -> None:
+        """So many times the steps that are left, and the time."""
+        self.seconds += max(0.0, self.seconds - self.elapsed) * (factor - 1)
+        self._decide(done, done + round((self.steps - done) * factor))
+
     def _look(self, done: int) -> None:
         now, (before, then) = self._clock(), self._last
         self._last = (done, now)
         if done == FIRST[0] or before < 0:  # nothing is measured yet
             return
         each = (now - then) / (done - before)
-        steps = max(FEWEST, done + max(0, int((self._seconds - (now - self._began)) / each)))
+        steps = max(FEWEST, done + max(0, int((self.seconds - (now - self._began)) / each)))
         if abs(steps - self.steps) > TOLERANCE * self.steps:
             self._decide(done, steps)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -14,11 +15,13 @@ from torch.nn import functional
 from genepool.dna import cropped
 from genepool.errors import DataError, DivergedError
 from genepool.evaluation import EVERYTHING_AS_SET, Observer, Plan, Progress
+from genepool.nn.averaging import BATCHES, TailAverage, find_statistics
 from genepool.nn.data import Dataset
 from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
 from genepool.nn.pace import Pace
 from genepool.nn.precision import Precision
+from genepool.nn.race import Referee
 from genepool.nn.resident import batches_for
 from genepool.nn.weights import from_bytes, to_bytes
 
@@ -44,12 +47,15 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     nesterov: bool = False
     smoothing: float = 0.0
     """Of the labels. Differs from the paper where it is not 0: so much of the target goes to all classes alike."""
+    averaging: float = 0.0
+    """Differs from the paper where it is not 0: the last part of the steps, whose weights are averaged."""
 
 
 class Training:
     """A training that can be looked at, stopped and resumed between steps.
 
-    The learning rate comes from the DNA. Momentum begins at zero: it is not inherited.
+    The learning rate comes from the DNA. Momentum begins at zero: it is not inherited. `measure` tells the model's
+    accuracy, where the plan has a race.
     """
 
     def __init__(
@@ -61,15 +67,19 @@ class Training:
         seed: int,
         device: torch.device,
         plan: Plan = EVERYTHING_AS_SET,
+        measure: Callable[[Model], float] = lambda model: 0.0,
     ) -> None:
         self.model = model.train()
         self.recipe = recipe
         self.pace = Pace(plan, recipe.steps)
+        self.referee = Referee(plan.race, self.pace, lambda: measure(model))
         self.done = 0
         self.stepping = 0.0
         """Seconds spent in steps, the first one left out: it also prepares what the others use."""
         self.step_seconds = 0.0
         self.losses: list[tuple[int, float]] = []
+        self.settled = 0
+        """Batches that went through the network, forward only, after the last step."""
         size = cropped(data.image, plan.crop)[:2]
         self._batches = batches_for(data, batch=recipe.batch, seed=seed, device=device, size=size)
         self._precision = Precision(device, mixed=recipe.mixed)
@@ -81,6 +91,7 @@ class Training:
             weight_decay=recipe.weight_decay,
             nesterov=recipe.nesterov,
         )
+        self._average = TailAverage(model, recipe.averaging)
 
     def first_images(self) -> Tensor:
         """What the first step is taken with."""
@@ -93,6 +104,8 @@ class Training:
             loss = self.step()
             began = began or time.perf_counter()
             pace.after(self.done)
+            self.referee.after(self.done)
+            self._average.after(self.done, pace.steps)
             if self.done % LOOK_EVERY == 0 or self.done >= pace.steps > 0:
                 value = loss.item()
                 if not math.isfinite(value):
@@ -101,6 +114,15 @@ class Training:
                 self.stepping = time.perf_counter() - began
                 self.step_seconds = self.stepping / max(1, self.done - first - 1)
                 observe(Progress(self.done, pace.steps, value, self.checkpoint))
+        if self._average.count:
+            self._settle()
+
+    def _settle(self) -> None:
+        """The averaged weights in the place of the last ones, with statistics from batches that would come next."""
+        self._average.settle()
+        coming = (self._batches(step)[0] for step in range(self.done, self.done + BATCHES))
+        with self._precision.autocast():
+            self.settled = find_statistics(self.model, coming)
 
     def _learning_rate(self) -> float:
         if self.recipe.schedule == "constant":
@@ -132,6 +154,7 @@ class Training:
         tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
         if (scale := self._precision.state()) is not None:
             tensors["scale"] = scale
+        tensors |= self._average.state() | self.referee.state()
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
         tensors["turns"] = torch.tensor([(self.pace.steps, self.pace.elapsed), *self.pace.turns], dtype=torch.float64)
         return to_bytes(tensors)
@@ -149,7 +172,9 @@ class Training:
                     tensor.copy_(tensors[f"velocity.{i}"])
                 if self._precision.state() is not None:
                     self._precision.resume(tensors["scale"])
-        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+                self._average.resume(tensors)
+            self.referee.resume(tensors)
+        except (KeyError, IndexError, ValueError, TypeError, RuntimeError) as error:
             raise DataError(f"the checkpoint is not one of this network: {error}.") from None
         self.done = int(done)
         self.pace.resume([(int(at), int(steps)) for at, steps in turns], int(steps), elapsed)

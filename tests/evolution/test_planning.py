@@ -3,7 +3,7 @@
 import pytest
 
 from genepool.dna import Price
-from genepool.evaluation import Plan
+from genepool.evaluation import Plan, Race
 from genepool.evolution import Budget, Phase, Planning, Rules, Spending
 from genepool.evolution.reproduction import Breeding, dna_of, plan_of
 from genepool.population import State
@@ -74,6 +74,41 @@ def test_in_the_last_part_copies_of_the_best_are_trained_in_the_place_of_the_wor
     assert [birth.mutations for birth in new] == [("identity",)] * len(new) and new
     assert new[0].parents == (best.id,)
     assert plan_of(new[0]).seconds > 80
+
+
+def test_a_race_is_planned_only_where_it_is_set_and_there_is_a_parent():
+    racing = Planning(racing=0.5)
+    assert racing.plan(phase(0.5), rival=0.8) == Plan(race=Race(look=0.5, rival=0.8, stretch=1.5))
+    assert racing.plan(phase(0.5)) == racing.plan(phase(0.5), rival=0.0) == Plan()
+    assert PLANNING.plan(phase(0.5), rival=0.8).race is None
+
+
+def test_a_race_in_time_leaves_the_finish_alone_and_stays_within_the_budget():
+    racing = Planning(share=0.05, finish=0.15, racing=0.5)
+    assert racing.plan(phase(0.5), rival=0.8).race.stretch == 1.5
+    assert racing.plan(phase(0.9), rival=0.8).race is None
+    late = Planning(share=0.05, racing=0.5)
+    for spent in (0.93, 0.945, 0.95, 0.96, 0.99):
+        plan = late.plan(phase(spent), rival=0.8)
+        longest = plan.seconds * (0.5 + 0.5 * plan.race.stretch)
+        assert 1.0 <= plan.race.stretch <= 1.5
+        assert longest <= 0.92 * phase(spent).left + 0.01
+    last = Planning(share=0.05, racing=0.5).plan(Phase(used=96e10, total=1e12, unit="flops"), rival=0.8)
+    assert (last.flops, last.race.stretch) == (pytest.approx(4e10), 1.0)
+
+
+def test_children_race_against_the_parent_that_they_were_born_of(world):
+    world.rules = Rules(population_size=8, planning=Planning(racing=0.5))
+    worker = world.worker(reason_to_stop=world.trainings(20))
+    worker.run()
+    fitness = {individual.id: individual.fitness for individual in alive(worker)}
+    births = [worker.population.read_birth(individual) for individual in alive(worker)]
+    raced = [birth for birth in births if birth.parents and birth.parents[0] in fitness]
+    assert raced
+    for birth in births:
+        assert (plan_of(birth).race is not None) == bool(birth.parents)
+    for birth in raced:
+        assert plan_of(birth).race.rival == fitness[birth.parents[0]]
 
 
 def test_a_child_that_is_too_costly_is_drawn_again(world):

@@ -140,9 +140,9 @@ print(json.dumps(test_memory.{function}()))
     return json.loads(answer.stdout)
 
 
-def measure(dna: DNA, data: Dataset) -> tuple[int, int]:
+def measure(dna: DNA, data: Dataset, averaging: float = 0.0) -> tuple[int, int]:
     """Peak and bytes of weights: two generations in one process, with checkpoints and inheritance, as in a worker."""
-    evaluator = TorchEvaluator(data, Recipe(steps=3), Limits(), CPU)
+    evaluator = TorchEvaluator(data, Recipe(steps=3, averaging=averaging), Limits(), CPU)
     kept = []
     forget_peak()
     parent = evaluator.evaluate(dna, seed=0)
@@ -167,6 +167,16 @@ def test_the_prediction_is_an_upper_bound_and_not_wildly_above(form, measured):
     assert peak < predicted
     if peak > PROCESS:
         assert predicted < 3 * peak
+
+
+def measure_average() -> object:
+    return in_child(partial(measure, FORMS["many weights"](), images(), averaging=1.0))
+
+
+def test_the_average_of_the_weights_is_within_the_prediction_too():
+    peak, weights = fresh("measure_average")
+    predicted = cost(FORMS["many weights"](), Shape(32, 32, 3), 10)
+    assert peak < predicted.memory + 2 * weights + 8 * predicted.parameters < 3 * peak
 
 
 def train_500() -> tuple[int, int, int, int]:
