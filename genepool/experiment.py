@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from genepool.analysis import History, Ledger, Stopwatch, spending
-from genepool.dna import DNA, Price, cropped, price
+from genepool.dna import DNA, Largest, Price, Size, cropped, price, size
 from genepool.errors import ModelTooLargeError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
     FREE_OF_CHARGE,
+    NOTHING,
     SELECTIONS,
     SETPOINTS,
     Breeding,
@@ -31,6 +33,7 @@ from genepool.evolution import (
     Planning,
     Pricing,
     Rules,
+    Sizing,
     Spending,
     Worker,
 )
@@ -80,8 +83,8 @@ class Experiment:
         return cls(path, read_manifest(Files(), str(path)))
 
     def _refuse_other(self, fixed: dict[str, Any]) -> None:
-        there = self.manifest.settings
-        other = [f"{name} is {there[name]!r}, not {fixed[name]!r}" for name in FIXED if there.get(name) != fixed[name]]
+        there = {**_parted(to_values(Settings()))[0], **self.manifest.settings}  # one that is new has its default
+        other = [f"{name} is {there[name]!r}, not {fixed[name]!r}" for name in FIXED if there[name] != fixed[name]]
         if other:
             raise SettingsError(
                 f"'{shown(self.path)}' is an experiment with other settings ({'; '.join(other)}); "
@@ -180,6 +183,7 @@ class Experiment:
                 cooling=settings.cooling,
             ),
             affordable=settings.affordable,
+            largest=Largest(settings.max_parameters, settings.max_flops) if settings.redraw else None,
             checkpoint_every=settings.checkpoint_every,
         )
 
@@ -195,6 +199,18 @@ class Experiment:
 
         return of_a_step
 
+    def sizing(self, data: Dataset) -> Sizing:
+        """How large networks are for these images."""
+
+        @lru_cache(maxsize=256)
+        def of_a_network(dna: DNA) -> Size:
+            try:
+                return size(dna, data.image, len(data.classes))
+            except ModelTooLargeError:
+                return Size(sys.maxsize, sys.maxsize)
+
+        return of_a_network
+
     def worker(
         self,
         number: int,
@@ -202,6 +218,7 @@ class Experiment:
         reason_to_stop: Callable[[], str | None],
         phase: Callable[[], Phase] = Phase,
         pricing: Pricing = lambda dna, crop: FREE_OF_CHARGE,
+        sizing: Sizing = lambda dna: NOTHING,
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
@@ -216,6 +233,7 @@ class Experiment:
             reason_to_stop=reason_to_stop,
             phase=phase,
             price=pricing,
+            size=sizing,
         )
 
 

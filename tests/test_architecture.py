@@ -14,7 +14,7 @@ LAYERS = (
     ("registry",),
     ("settings",),
     ("dna",),
-    ("population", "mutations", "recombination", "evaluation"),
+    ("population", "mutations", "recombination", "evaluation", "objective"),
     ("evolution", "nn", "engines", "testing"),
     ("analysis", "simulation"),
     ("experiment", "plots"),

@@ -52,6 +52,7 @@ def worker(
         import secrets
 
         number = secrets.randbits(31)
-    evaluators, pricing = experiment.evaluators(data, device, number, most), experiment.pricing(data)
-    reason = experiment.worker(number, evaluators, watch, watch.phase, pricing).run()
+    evaluators = experiment.evaluators(data, device, number, most)
+    pricing, sizing = experiment.pricing(data), experiment.sizing(data)
+    reason = experiment.worker(number, evaluators, watch, watch.phase, pricing, sizing).run()
     click.echo(f"The worker stops: {reason}.", err=True)

@@ -37,7 +37,7 @@ def _line(arm: str, outcomes: list[Outcome]) -> Line:
     return Line(
         arm=arm,
         repeats=len(outcomes),
-        validation=mean(outcome.best.fitness for outcome in outcomes),
+        validation=mean(outcome.best.validation_accuracy for outcome in outcomes),
         test=mean(tests),
         spread=2 * statistics.stdev(tests) / len(tests) ** 0.5 if len(tests) > 1 else None,
         individuals=mean(outcome.best.individuals for outcome in outcomes),
