@@ -18,9 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from genepool.analysis import History, Ledger, Stopwatch, spending
+from genepool.analysis import History, Ledger, Point, Row, Stopwatch, front, spending
 from genepool.dna import DNA, Largest, Price, Size, cropped, price, size
-from genepool.errors import ModelTooLargeError, PopulationFormatError, SettingsError, StorageError, shown
+from genepool.errors import (
+    ConcurrencyError,
+    DataError,
+    ModelTooLargeError,
+    PopulationFormatError,
+    SettingsError,
+    StorageError,
+    shown,
+)
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
     FREE_OF_CHARGE,
@@ -38,7 +46,7 @@ from genepool.evolution import (
     Worker,
 )
 from genepool.mutations import MUTATIONS
-from genepool.population import DirectoryPopulation, DirectoryView, Files
+from genepool.population import DirectoryPopulation, DirectoryView, Files, State
 from genepool.population.manifest import Manifest, config_versions, publish_config, read_config, read_manifest
 from genepool.settings import FIXED, Settings, changed, from_values, to_values
 
@@ -129,6 +137,20 @@ class Experiment:
         history = History(self.view())
         history.refresh()
         return history
+
+    def front(self) -> list[Point]:
+        """Those of all that ever lived whom nobody beats in accuracy and cost at once."""
+        view = self.view()
+
+        def has_weights(row: Row) -> bool:
+            if row.state not in (State.ALIVE, State.DEAD):
+                return False
+            try:
+                return view.weights(row.individual) is not None
+            except (ConcurrencyError, DataError):  # collected, or damaged
+                return False
+
+        return front(self.history().finished(), self.settings().batch, has_weights)
 
     # -- working -------------------------------------------------------------------------------------------------------
 
