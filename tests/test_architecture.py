@@ -15,7 +15,7 @@ LAYERS = (
     ("settings",),
     ("dna",),
     ("population", "mutations", "recombination", "evaluation", "objective"),
-    ("evolution", "nn", "engines", "testing"),
+    ("evolution", "nn", "engines", "testing", "reach"),
     ("analysis", "simulation"),
     ("experiment", "plots"),
     ("champion", "replay", "workbench", "dashboard"),
