@@ -38,7 +38,7 @@ def rows(directory):
 def frugal(tmp_path_factory):
     """A search for accuracy for its FLOPs, and what it printed."""
     directory = tmp_path_factory.mktemp("frugal") / "experiment"
-    goals = ("--objective", "accuracy-per-flops", "--set", "flops_weight=0.3", "--max-flops", 400_000)
+    goals = ("--objective", "accuracy-per-flops", "--set", "flops_weight=0.3", "--max-flops", 60_000)
     return directory, told("run", directory, *SHORT, "--individuals", 14, "--population", 4, *goals)
 
 
@@ -51,7 +51,7 @@ def test_fitness_counts_the_flops_and_accuracy_stays_in_the_record(frugal):
 
 
 def test_no_child_is_born_over_the_flops_that_are_allowed(frugal):
-    assert all(row.evaluation.flops_image <= 400_000 and row.evaluation.reason is None for row in rows(frugal[0]))
+    assert all(row.evaluation.flops_image <= 60_000 and row.evaluation.reason is None for row in rows(frugal[0]))
 
 
 def test_the_best_is_the_fittest_and_all_that_speaks_of_accuracy_means_accuracy(frugal, tmp_path):
