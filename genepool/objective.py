@@ -17,6 +17,8 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["accuracy", "accuracy-per-flops"] = "accuracy"
     flops_weight: float = 0.07
+    flops_target: float = 1e6
+    """Of one image; those below cost nothing."""
     max_milliseconds: float = 0.0
     """Of the inference of one image; 0: any time, and none is measured."""
 
@@ -32,13 +34,16 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
         return value
 
     def _value(self, accuracy: float, flops: int) -> float:
-        """Accuracy times FLOPs to the power of minus the weight, 0 to 1.
+        """Accuracy times (FLOPs over the target) to the power of minus the weight, where they are over it; 0 to 1.
 
         A product, as in MnasNet (Tan et al., 2019): ten times the FLOPs cost the same share of the accuracy, wherever
-        they are added, and no trained network falls below one that could not be trained. MnasNet's target only
-        multiplies all values by one number, which selection cannot see, so there is none.
+        they are added, and no trained network falls below one that could not be trained. What is below the target is
+        free, since evolution begins with next to no FLOPs: a first convolution, a hundred times dearer and not yet
+        trained, would lose against the trivial network.
         """
-        return accuracy if self.kind == "accuracy" else accuracy * max(1, flops) ** -self.flops_weight
+        if self.kind == "accuracy":
+            return accuracy
+        return accuracy * float(max(1.0, flops / self.flops_target) ** -self.flops_weight)
 
     @property
     def untrained(self) -> float:

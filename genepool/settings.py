@@ -60,7 +60,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     # What it strives for.
     objective: Literal["accuracy", "accuracy-per-flops"] = "accuracy"
-    """Fitness; the second is accuracy times (FLOPs of one image) ** -flops_weight (differs from the paper)."""
+    """Fitness; the second is accuracy * max(1, FLOPs of one image / flops_target) ** -flops_weight (differs from the
+    paper)."""
+    flops_target: float = 1e6
+    """With `accuracy-per-flops`: FLOPs of one image that cost nothing."""
     flops_weight: float = 0.07
     """With `accuracy-per-flops`: twice the FLOPs are worth 5 % more accuracy at 0.07, which is MnasNet's."""
 
@@ -119,7 +122,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise SettingsError(f"The odds of the mutation '{shown(name)}' are {odds}, but must not be negative.")
 
 
-FIXED = ("data", "size", "seed", "lease", "durability", "batch", "objective", "flops_weight")
+FIXED = ("data", "size", "seed", "lease", "durability", "batch", "objective", "flops_target", "flops_weight")
 """What stays as it was when the experiment was made; fitness by two objectives could not be compared."""
 
 _BOUNDS: tuple[tuple[str, float, float], ...] = (
@@ -146,6 +149,7 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("max_parameters", 1, 10**12),
     ("max_flops", 0.0, 1e30),
     ("max_milliseconds", 0.0, 1e9),
+    ("flops_target", 1.0, 1e30),
     ("flops_weight", 0.0, 10.0),
     ("max_memory", 1, 2**50),
     ("time", 0.0, 1e10),

@@ -169,7 +169,10 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memor
         parameters=settings.max_parameters, flops=settings.max_flops, memory=settings.max_memory, share=memory
     )
     objective = Objective(
-        kind=settings.objective, flops_weight=settings.flops_weight, max_milliseconds=settings.max_milliseconds
+        kind=settings.objective,
+        flops_target=settings.flops_target,
+        flops_weight=settings.flops_weight,
+        max_milliseconds=settings.max_milliseconds,
     )
     return TorchEvaluator(data, recipe, limits, device, settings.inheritance, objective)
 

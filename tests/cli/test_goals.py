@@ -39,6 +39,7 @@ def frugal(tmp_path_factory):
     """A search for accuracy for its FLOPs, and what it printed."""
     directory = tmp_path_factory.mktemp("frugal") / "experiment"
     goals = ("--objective", "accuracy-per-flops", "--set", "flops_weight=0.3", "--max-flops", 60_000)
+    goals += ("--set", "flops_target=500")  # below the trivial network's
     return directory, told("run", directory, *SHORT, "--individuals", 14, "--population", 4, *goals)
 
 
@@ -46,7 +47,7 @@ def test_fitness_counts_the_flops_and_accuracy_stays_in_the_record(frugal):
     for row in rows(frugal[0]):
         flops = size(row.dna, *FASHION).flops
         assert row.evaluation.flops_image == flops
-        assert row.fitness == pytest.approx(row.accuracy * flops**-0.3)
+        assert row.fitness == pytest.approx(row.accuracy * (flops / 500) ** -0.3)
         assert 0 < row.fitness < row.accuracy <= 1
 
 
@@ -129,5 +130,6 @@ def test_the_order_of_fitness_is_limits_first_then_accuracy_and_cost():
     ]
     assert ladder == sorted(set(ladder))
     assert Objective().fitness(0.7, 10**6) == 0.7
-    tenfold = [objective.fitness(0.8, 10**power, 1.0) for power in (3, 4, 8, 9)]
+    tenfold = [objective.fitness(0.8, 10**power, 1.0) for power in (6, 7, 8, 9)]
+    assert objective.fitness(0.8, 1000, 1.0) == tenfold[0] == 0.8
     assert math.isclose(tenfold[1] / tenfold[0], tenfold[3] / tenfold[2])

@@ -9,7 +9,7 @@ ODDS = {"insert-convolution": 5.0, "identity": 1.0}
 
 
 def evolved(world, largest):
-    """The largest number of convolutions among forty trained networks, each of which counts for parameters and FLOPs."""
+    """The most convolutions among forty trained networks; each counts as a parameter and as a FLOP."""
     world.rules = Rules(population_size=6, breeding=Breeding(odds=ODDS), largest=largest)
     worker = world.worker(reason_to_stop=world.trainings(40), size=lambda dna: Size(len(dna.convs), len(dna.convs)))
     worker.run()
