@@ -1,4 +1,4 @@
-"""The chosen model of an experiment: the best by validation accuracy, tested once, and kept with its weights.
+"""The chosen model of an experiment: the best by its fitness, tested once, and kept with its weights.
 
     <experiment>/best/
       dna.json, weights.safetensors     the model
@@ -31,7 +31,9 @@ class Champion(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     fitness: float
-    """Accuracy on the validation images; by this it was chosen."""
+    """By this it was chosen."""
+    accuracy: float | None = None
+    """On the validation images; None in old files, where the fitness was it."""
     test_accuracy: float | None
     """Accuracy on the test images; None where it was not measured."""
     parameters: int
@@ -44,10 +46,18 @@ class Champion(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     weights: str
     """Where the model is."""
+    flops_image: int = 0
+    """Of one image, forward."""
+    milliseconds: float | None = None
+    """Of the inference of one image; None where it was not measured."""
+
+    @property
+    def validation_accuracy(self) -> float:
+        return self.fitness if self.accuracy is None else self.accuracy
 
 
 def choose(experiment: Experiment, history: History) -> Row:
-    """The living individual of highest validation accuracy."""
+    """The living individual of highest fitness."""
     best = history.best()
     if best is None:
         raise DataError(f"Nobody is alive in '{shown(experiment.path)}' yet; let it run for a while.")
@@ -71,6 +81,7 @@ def champion(experiment: Experiment, *, source: Source | None = None, device: st
     found = Champion(
         id=row.id,
         fitness=row.fitness or 0.0,
+        accuracy=row.accuracy or 0.0,
         test_accuracy=test_accuracy,
         parameters=row.evaluation.parameters,
         network=row.dna.in_a_line(),
@@ -79,6 +90,8 @@ def champion(experiment: Experiment, *, source: Source | None = None, device: st
         flops=spent.flops,
         seconds=spent.seconds,
         weights=str(experiment.path / FOLDER / "weights.safetensors"),
+        flops_image=row.evaluation.flops_image,
+        milliseconds=row.evaluation.milliseconds,
     )
     _keep(experiment.path / FOLDER, row, weights, found)
     return found

@@ -280,7 +280,7 @@ class _Teller:
         self._next = clock.monotonic() + self.EVERY
         history = experiment.history()
         best, spent = history.best(), history.spending()
-        reached = "nobody yet" if best is None else f"best {100 * (best.fitness or 0):.1f} % ({best.dna.in_a_line()})"
+        reached = "nobody yet" if best is None else f"best {100 * (best.accuracy or 0):.1f} % ({best.dna.in_a_line()})"
         sys.stderr.write(f"{spent.individuals} networks trained, {spent.seconds:.0f} s, {reached}\n")
 
 

@@ -7,6 +7,7 @@
         PopulationTooSmallError   there are not two individuals to compare
         MutationError             this mutation cannot act on this DNA
       InvalidDNAError             which vertex or edge, which rule
+      UnreachableError            an architecture that mutations cannot make, and why
       SettingsError               the name, the value, what is allowed
       DataError                   which file, what is wrong with it
       TrainingError               a network that could not be trained: a result, not a crash
@@ -60,6 +61,10 @@ class MutationError(StepAbandoned):
 
 class InvalidDNAError(GenepoolError):
     """A DNA breaks a rule of the encoding; the message names the vertex or edge and the rule."""
+
+
+class UnreachableError(GenepoolError):
+    """No sequence of mutations leads to this architecture; the message says what stands in the way."""
 
 
 class SettingsError(GenepoolError):

@@ -44,7 +44,7 @@ class Race(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     look: float
     """The part of the training after which it is looked at."""
     rival: float
-    """The parent's fitness."""
+    """The parent's accuracy."""
     stretch: float = 1.0
     """What a winner's remaining steps are multiplied by."""
     verdict: Verdict | None = None
@@ -79,12 +79,19 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an individual in training. The keys of its JSON form are documented and stay."""
 
     fitness: float
-    """Accuracy on the validation images, 0 to 1; 0 for a network that could not be trained."""
+    """What selection goes by: the accuracy, unless the objective says otherwise; 0 for a network that could not be
+    trained (-1 where there is a limit of milliseconds: see genepool/objective.py)."""
+    accuracy: float | None = None
+    """On the validation images, 0 to 1; None where nobody measured it apart from the fitness."""
     reason: str | None = None
     """Why it could not be trained."""
     parameters: int = 0
     flops_forward: int = 0
     """Of one validation batch: the paper's F_v."""
+    flops_image: int = 0
+    """Of one image, forward."""
+    milliseconds: float | None = None
+    """Of the inference of one image; None where it was not measured."""
     flops_training: int = 0
     """Of one training step: the paper's F_t."""
     flops: int = 0

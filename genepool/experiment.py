@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache
@@ -17,12 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from genepool.analysis import History, Ledger, Stopwatch, spending
-from genepool.dna import DNA, Price, cropped, price
-from genepool.errors import ModelTooLargeError, PopulationFormatError, SettingsError, StorageError, shown
+from genepool.analysis import History, Ledger, Point, Row, Stopwatch, front, spending
+from genepool.dna import DNA, Largest, Price, Size, cropped, price, size
+from genepool.errors import (
+    ConcurrencyError,
+    DataError,
+    ModelTooLargeError,
+    PopulationFormatError,
+    SettingsError,
+    StorageError,
+    shown,
+)
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
     FREE_OF_CHARGE,
+    NOTHING,
     SELECTIONS,
     SETPOINTS,
     Breeding,
@@ -31,11 +41,12 @@ from genepool.evolution import (
     Planning,
     Pricing,
     Rules,
+    Sizing,
     Spending,
     Worker,
 )
 from genepool.mutations import MUTATIONS
-from genepool.population import DirectoryPopulation, DirectoryView, Files
+from genepool.population import DirectoryPopulation, DirectoryView, Files, State
 from genepool.population.manifest import Manifest, config_versions, publish_config, read_config, read_manifest
 from genepool.settings import FIXED, Settings, changed, from_values, to_values
 
@@ -80,8 +91,8 @@ class Experiment:
         return cls(path, read_manifest(Files(), str(path)))
 
     def _refuse_other(self, fixed: dict[str, Any]) -> None:
-        there = self.manifest.settings
-        other = [f"{name} is {there[name]!r}, not {fixed[name]!r}" for name in FIXED if there.get(name) != fixed[name]]
+        there = {**_parted(to_values(Settings()))[0], **self.manifest.settings}  # one that is new has its default
+        other = [f"{name} is {there[name]!r}, not {fixed[name]!r}" for name in FIXED if there[name] != fixed[name]]
         if other:
             raise SettingsError(
                 f"'{shown(self.path)}' is an experiment with other settings ({'; '.join(other)}); "
@@ -126,6 +137,20 @@ class Experiment:
         history = History(self.view())
         history.refresh()
         return history
+
+    def front(self) -> list[Point]:
+        """Those of all that ever lived whom nobody beats in accuracy and cost at once."""
+        view = self.view()
+
+        def has_weights(row: Row) -> bool:
+            if row.state not in (State.ALIVE, State.DEAD):
+                return False
+            try:
+                return view.weights(row.individual) is not None
+            except (ConcurrencyError, DataError):  # collected, or damaged
+                return False
+
+        return front(self.history().finished(), self.settings().batch, has_weights)
 
     # -- working -------------------------------------------------------------------------------------------------------
 
@@ -181,6 +206,7 @@ class Experiment:
                 racing=settings.racing,
             ),
             affordable=settings.affordable,
+            largest=Largest(settings.max_parameters, settings.max_flops) if settings.redraw else None,
             checkpoint_every=settings.checkpoint_every,
         )
 
@@ -196,6 +222,18 @@ class Experiment:
 
         return of_a_step
 
+    def sizing(self, data: Dataset) -> Sizing:
+        """How large networks are for these images."""
+
+        @lru_cache(maxsize=256)
+        def of_a_network(dna: DNA) -> Size:
+            try:
+                return size(dna, data.image, len(data.classes))
+            except ModelTooLargeError:
+                return Size(sys.maxsize, sys.maxsize)
+
+        return of_a_network
+
     def worker(
         self,
         number: int,
@@ -203,6 +241,7 @@ class Experiment:
         reason_to_stop: Callable[[], str | None],
         phase: Callable[[], Phase] = Phase,
         pricing: Pricing = lambda dna, crop: FREE_OF_CHARGE,
+        sizing: Sizing = lambda dna: NOTHING,
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
@@ -217,6 +256,7 @@ class Experiment:
             reason_to_stop=reason_to_stop,
             phase=phase,
             price=pricing,
+            size=sizing,
         )
 
 

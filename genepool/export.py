@@ -161,10 +161,13 @@ def _member(history: History, row: Row, data: Dataset) -> Member:
         id=row.id,
         network=dna.in_a_line(),
         fitness=row.fitness or 0.0,
+        accuracy=row.accuracy,
         parameters=price.parameters,
         flops=price.forward.total,
         dna=codec.encode_in_a_line(dna).decode(),
-        lineage=tuple(Link(mutations=a.mutations, fitness=a.fitness) for a in lineage(history.rows, row.id)),
+        lineage=tuple(
+            Link(mutations=a.mutations, fitness=a.fitness, accuracy=a.accuracy) for a in lineage(history.rows, row.id)
+        ),
     )
 
 

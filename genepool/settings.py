@@ -62,6 +62,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Differs from the paper: the part of a child's training after which it is stopped if it clearly loses against its
     parent, and gets more time if it clearly wins; 0: no race."""
 
+    # What it strives for.
+    objective: Literal["accuracy", "accuracy-per-flops"] = "accuracy"
+    """Fitness; the second is accuracy * max(1, FLOPs of one image / flops_target) ** -flops_weight (differs from the
+    paper)."""
+    flops_target: float = 1e6
+    """With `accuracy-per-flops`: FLOPs of one image that cost nothing."""
+    flops_weight: float = 0.07
+    """With `accuracy-per-flops`: twice the FLOPs are worth 5 % more accuracy at 0.07, which is MnasNet's."""
+
     # Training.
     steps: int = 25_600
     """Of one individual; with `share`, where that says nothing: no limit of time or FLOPs, or tiny networks."""
@@ -87,6 +96,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds between two checkpoints of one training."""
     max_parameters: int = 100_000_000
     """Larger networks are not trained; they get fitness 0."""
+    max_flops: float = 0.0
+    """Differs from the paper: FLOPs of one image, forward, above which networks are not trained; 0: any number."""
+    max_milliseconds: float = 0.0
+    """Differs from the paper: of the inference of one image on the machine that trained the network; what takes longer
+    is less fit than all that keeps the limit; 0: any time, and none is measured."""
+    redraw: bool = False
+    """Differs from the paper: a mutation that leads over `max_parameters` or `max_flops` is drawn again, so that
+    nobody is born who cannot be trained."""
     max_memory: int = 4 * 2**30
     """Bytes that a worker may grow to, by prediction; networks that need more are not trained. A worker's share of the
     machine's memory, if smaller, counts instead."""
@@ -111,8 +128,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise SettingsError(f"The odds of the mutation '{shown(name)}' are {odds}, but must not be negative.")
 
 
-FIXED = ("data", "size", "seed", "lease", "durability", "batch")
-"""What stays as it was when the experiment was made."""
+FIXED = ("data", "size", "seed", "lease", "durability", "batch", "objective", "flops_target", "flops_weight")
+"""What stays as it was when the experiment was made; fitness by two objectives could not be compared."""
 
 _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("seed", 0, 2**63 - 1),
@@ -138,6 +155,10 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("validation", 0, 10**9),
     ("checkpoint_every", 0.1, 1e6),
     ("max_parameters", 1, 10**12),
+    ("max_flops", 0.0, 1e30),
+    ("max_milliseconds", 0.0, 1e9),
+    ("flops_target", 1.0, 1e30),
+    ("flops_weight", 0.0, 10.0),
     ("max_memory", 1, 2**50),
     ("time", 0.0, 1e10),
     ("individuals", 0, 10**12),
@@ -177,6 +198,7 @@ PRESETS: dict[str, Settings] = {
         first_share=0.02,
         finish=0.15,
         affordable=400,
+        redraw=True,
         mutation_odds={
             "grow-convolution": 3.0,
             "widen": 2.0,

@@ -1,5 +1,6 @@
 """What became of an experiment, as plain rows: read from its directory, never written into it."""
 
+from genepool.analysis.front import Point, front
 from genepool.analysis.history import History, Row
 from genepool.analysis.lineage import Ancestor, lineage
 from genepool.analysis.overhead import RECENT, Overhead, overhead, overhead_by_worker
@@ -9,6 +10,8 @@ from genepool.analysis.spending import Entry, Ledger, Stopwatch, spending
 __all__ = [
     "History",
     "Row",
+    "front",
+    "Point",
     "lineage",
     "Ancestor",
     "Ledger",

@@ -37,6 +37,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.result is None else self.result.fitness
 
     @property
+    def accuracy(self) -> float | None:
+        """On the validation images; where nobody told it apart from the fitness, that."""
+        told = None if self.result is None else self.result.metrics.get("accuracy")
+        return float(told) if isinstance(told, int | float) else self.fitness
+
+    @property
     def evaluation(self) -> Evaluation:
         """What the training told; nothing but a fitness of 0 for one that was never finished."""
         if self.result is None:

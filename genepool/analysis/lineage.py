@@ -17,6 +17,8 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
     mutations: tuple[str, ...]
     """What made it out of the one before; none for the first."""
     fitness: float | None
+    accuracy: float | None
+    """On the validation images; the fitness, unless the objective says otherwise."""
     learning_rate: float
     parameters: int
     state: str
@@ -44,6 +46,7 @@ def ancestor(row: Row) -> Ancestor:
         id=row.id,
         mutations=row.birth.mutations,
         fitness=row.fitness,
+        accuracy=row.accuracy,
         learning_rate=dna.learning_rate,
         parameters=row.evaluation.parameters,
         state=row.state.name.lower(),

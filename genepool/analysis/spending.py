@@ -48,9 +48,11 @@ class Stopwatch:
 
 def spending(entries: Iterable[Entry], *, also: Interval | None = None) -> Spending:
     """From the finished individuals, and the time of a run that goes on (wall clock)."""
-    flops, best, count, record_at = 0, 0.0, 0, 0
+    ordered = sorted(entries)
+    flops, count, record_at = 0, 0, 0
+    best = min((0.0, *(entry.fitness for entry in ordered)))
     intervals = [also] if also else []
-    for entry in sorted(entries):
+    for entry in ordered:
         count += 1
         flops += entry.flops
         if entry.fitness > best:

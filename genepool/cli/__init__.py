@@ -33,6 +33,7 @@ VERBS = {
     "gc": "Collect what is dead.",
     "data": "List the data sets, fetch one.",
     "dna": "Show, mutate and write networks' DNA.",
+    "reach": "The mutations that lead to a known architecture.",
     "train": "Train one network.",
     "bench": "Measure: the engine on this machine, the scale of a simulated cluster.",
 }

@@ -26,16 +26,19 @@ def lineage(directory: Path, identity: str, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(chain))
         return
+    apart = any(link.fitness != link.accuracy for link in chain)
     rows = [
         [
             link.id,
             " + ".join(link.mutations) or "(the beginning)",
             link.network,
-            "-" if link.fitness is None else percent(link.fitness),
+            "-" if link.accuracy is None else percent(link.accuracy),
+            *(["-" if link.fitness is None else f"{link.fitness:.4f}"] if apart else []),
             f"{link.learning_rate:.4g}",
             f"{link.parameters:,}",
             link.state,
         ]
         for link in chain
     ]
-    click.echo(table(["individual", "mutation", "network", "fitness", "rate", "parameters", "state"], rows, left=3))
+    goals = ["accuracy", "fitness"] if apart else ["accuracy"]
+    click.echo(table(["individual", "mutation", "network", *goals, "rate", "parameters", "state"], rows, left=3))

@@ -78,7 +78,7 @@ class Observer:
             dead=states.count(State.DEAD),
             trained=len(finished),
             a_minute=recent * 60 / window,
-            best=spent.best,
+            best=(best.accuracy or 0.0) if best else 0.0,
             network=best.dna.in_a_line() if best else "",
             last=_happened(finished[-1]) if finished else "",
             overhead=overhead(lately).share,
@@ -91,7 +91,7 @@ def _happened(row: object) -> str:
 
     assert isinstance(row, Row)
     made = " + ".join(row.birth.mutations) or "a trivial individual"
-    return f"{made}: {percent(row.fitness or 0.0)}" + (f" ({row.evaluation.reason})" if row.evaluation.reason else "")
+    return f"{made}: {percent(row.accuracy or 0.0)}" + (f" ({row.evaluation.reason})" if row.evaluation.reason else "")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from genepool.cli.text import percent
 def replay(directory: Path, identity: str, data_dir: Path | None, device: str, threads: int, as_json: bool) -> None:
     """Repeats every mutation and training that led to the individual ID (by default the best), with the recorded seeds.
 
-    Exit code 1 if it does not reach the recorded fitness.
+    Exit code 1 if it does not reach the recorded accuracy.
     """
     from genepool.champion import choose
     from genepool.experiment import Experiment
@@ -38,7 +38,7 @@ def replay(directory: Path, identity: str, data_dir: Path | None, device: str, t
         data = prepare(experiment.source(data_dir, progress))
     links = []
     for link in repeat(experiment, history, identity, experiment.evaluators(data, device)):
-        again, recorded = link.trained.evaluation.fitness, link.row.fitness
+        again, recorded = link.accuracy, link.row.accuracy
         links.append({"id": link.row.id, "recorded": recorded, "replayed": again, "agrees": link.agrees})
         made = " + ".join(link.row.birth.mutations) or "the beginning"
         verdict = "" if link.agrees else f", but {percent(recorded or 0.0)} is recorded"
@@ -47,5 +47,7 @@ def replay(directory: Path, identity: str, data_dir: Path | None, device: str, t
     if as_json:
         click.echo(json_text({"id": links[-1]["id"], "agrees": same, "lineage": links}))
     else:
-        click.echo("The replay reaches the recorded fitness." if same else "The replay does NOT agree with the record.")
+        click.echo(
+            "The replay reaches the recorded accuracy." if same else "The replay does NOT agree with the record."
+        )
     sys.exit(0 if same else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,10 @@ INTERRUPTED = 130
 @click.option("--flops", type=float, help="Budget: so many FLOPs spent, like 1e15.")
 @click.option("--target", type=float, help="Budget: ends when this fitness is reached, like 0.9.")
 @click.option("--plateau", type=int, help="Budget: ends after so many individuals without a new best.")
+@click.option("--objective", help="What fitness is: accuracy or accuracy-per-flops.  [default: accuracy]")
+@click.option("--max-parameters", type=int, help="Of a network.")
+@click.option("--max-flops", type=float, help="Of a network for one image, like 1e6.")
+@click.option("--max-milliseconds", type=float, help="Of a network for one image, on this machine.")
 @click.option("--seed", type=int)
 @SET
 @DEVICE
@@ -171,6 +176,16 @@ class _Told:
         return crew
 
 
+def _goals(found: Champion) -> Iterator[str]:
+    """What only counts where accuracy is not all."""
+    from genepool.cli.text import amount
+
+    if found.fitness != found.validation_accuracy:
+        yield f"fitness              {found.fitness:.4f}, with {amount(found.flops_image)}FLOP an image"
+    if found.milliseconds is not None:
+        yield f"inference            {found.milliseconds:.3g} ms for one image"
+
+
 def page(found: Champion, picture: Path | None = None) -> str:
     """What is told of the best network."""
     from genepool.cli.text import amount, percent, span
@@ -178,9 +193,10 @@ def page(found: Champion, picture: Path | None = None) -> str:
     tested = "not measured" if found.test_accuracy is None else percent(found.test_accuracy)
     lines = [
         f"best network         {found.network}",
-        f"validation accuracy  {percent(found.fitness)}",
+        f"validation accuracy  {percent(found.validation_accuracy)}",
         f"test accuracy        {tested}",
         f"parameters           {found.parameters:,}",
+        *_goals(found),
         f"search               {amount(found.flops)}FLOP, {found.individuals} individuals, {span(found.seconds)}",
         f"model                {found.weights}",
     ]

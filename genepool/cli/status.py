@@ -46,6 +46,7 @@ def status(directory: Path, as_json: bool) -> None:
         },
         "best": None if best is None else best.id,
         "best_fitness": spent.best,
+        "best_accuracy": None if best is None else best.accuracy,
         "best_network": "" if best is None else best.dna.in_a_line(),
         "over": budget_of(settings).over(spent),
     }
@@ -60,7 +61,7 @@ def status(directory: Path, as_json: bool) -> None:
         f"so far       {spent.individuals} individuals trained, {amount(spent.flops)}FLOP, {span(spent.seconds)}",
         f"overhead     {percent(total.share)} of the training time is not steps 2 to n"
         + (f": {shares({who: of.share for who, of in by_worker.items()})}" if by_worker else ""),
-        f"best         {percent(spent.best)} validation accuracy: {facts['best_network']}",
+        f"best         {percent((best.accuracy or 0.0) if best else 0.0)} validation accuracy: {facts['best_network']}",
         f"budget       {'goes on' if facts['over'] is None else facts['over']}",
     ]
     click.echo("\n".join(lines))

@@ -113,7 +113,8 @@ def _lines(steps: int) -> Observer:
 
 def _page(evaluation: Evaluation, out: Path | None) -> str:
     lines = [
-        f"fitness      {percent(evaluation.fitness)} of the validation images",
+        f"accuracy     {percent(evaluation.accuracy or 0.0)} of the validation images",
+        *([f"fitness      {evaluation.fitness:.4f}"] if evaluation.fitness != evaluation.accuracy else []),
         f"parameters   {evaluation.parameters:,}",
         f"cost         {amount(evaluation.flops)}FLOP for {evaluation.steps} steps and the validation, "
         f"{evaluation.seconds:.1f} s",

@@ -52,8 +52,9 @@ def worker(
         import secrets
 
         number = secrets.randbits(31)
-    evaluators, pricing = experiment.evaluators(data, device, number, most), experiment.pricing(data)
-    worker = experiment.worker(number, evaluators, watch, watch.phase, pricing)
+    evaluators = experiment.evaluators(data, device, number, most)
+    pricing, sizing = experiment.pricing(data), experiment.sizing(data)
+    worker = experiment.worker(number, evaluators, watch, watch.phase, pricing, sizing)
     try:
         reason = worker.run()
     finally:

@@ -7,6 +7,7 @@ from genepool.dna.graph import DNA
 from genepool.dna.initial import initial
 from genepool.dna.price import Price, price
 from genepool.dna.shapes import Shape, Shapes, cropped, shapes
+from genepool.dna.size import Largest, Size, size
 
 __all__ = [
     "DNA",
@@ -24,6 +25,9 @@ __all__ = [
     "cost",
     "Price",
     "price",
+    "Size",
+    "size",
+    "Largest",
     "cropped",
     "individual_flops",
     "encode",

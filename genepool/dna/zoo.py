@@ -89,9 +89,12 @@ def resnet(depth: int, image_channels: int = 3) -> DNA:
     return _residual((depth - 2) // 6, (16, 32, 64), image_channels, projections=False)
 
 
-def wide_resnet(depth: int = 28, width: int = 10, image_channels: int = 3) -> DNA:
-    """A wide residual network (Zagoruyko and Komodakis, 2016), with projecting shortcuts; depth is 6 n + 4."""
-    return _residual((depth - 4) // 6, (16 * width, 32 * width, 64 * width), image_channels, projections=True)
+def wide_resnet(depth: int = 28, width: int = 10, image_channels: int = 3, *, projections: bool = True) -> DNA:
+    """A wide residual network (Zagoruyko and Komodakis, 2016), with projecting shortcuts; depth is 6 n + 4.
+
+    Without projections its shortcuts are padded with zeros, as a ResNet's.
+    """
+    return _residual((depth - 4) // 6, (16 * width, 32 * width, 64 * width), image_channels, projections=projections)
 
 
 def _residual(blocks: int, widths: tuple[int, ...], image_channels: int, *, projections: bool) -> DNA:

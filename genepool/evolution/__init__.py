@@ -5,13 +5,15 @@ from genepool.evolution.planning import Phase, Planning
 from genepool.evolution.reproduction import Breeding, Newborn, first_birth, next_birth
 from genepool.evolution.selection import SELECTIONS, Pair
 from genepool.evolution.setpoint import SETPOINTS, Decision
-from genepool.evolution.worker import FREE_OF_CHARGE, Job, Pricing, Rules, Worker
+from genepool.evolution.worker import FREE_OF_CHARGE, NOTHING, Job, Pricing, Rules, Sizing, Worker
 
 __all__ = [
     "Worker",
     "Rules",
     "Pricing",
     "FREE_OF_CHARGE",
+    "Sizing",
+    "NOTHING",
     "Job",
     "SELECTIONS",
     "Pair",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA, Price
+from genepool.dna import DNA, Largest, Price, Size
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -45,6 +45,9 @@ ASK_EVERY = 0.5
 Pricing = Callable[[DNA, float], Price]
 """What a training step of a network costs with crops of that share of the images."""
 FREE_OF_CHARGE = Price(0.0, 0.0)
+Sizing = Callable[[DNA], Size]
+"""How large a network is."""
+NOTHING = Size(0, 0)
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +62,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     planning: Planning = Planning()
     affordable: int = 0
     """Steps that a child must have time for; 0: any child will do."""
+    largest: Largest | None = None
+    """What a child may not outgrow, or its mutation is drawn again; None: it is born, whatever becomes of it."""
     checkpoint_every: float = 60.0
     """Seconds between two checkpoints of one training."""
 
@@ -93,13 +98,14 @@ class Worker:
         reason_to_stop: Callable[[], str | None] = lambda: None,
         phase: Callable[[], Phase] = Phase,
         price: Pricing = lambda dna, crop: FREE_OF_CHARGE,
+        size: Sizing = lambda dna: NOTHING,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.population, self.rng = population, rng
         self.reason_to_stop, self.clock = reason_to_stop, clock
         self._read_rules, self._evaluator, self._sleep = rules, evaluator, sleep
-        self._phase, self._price = phase, price
+        self._phase, self._price, self._size = phase, price, size
         self.rules = rules()
         self._steps = self._troubles = 0
 
@@ -160,8 +166,8 @@ class Worker:
 
     def _reproduce(self, parent: Individual) -> Job:
         dna = self._dna_of(parent)
-        plan = self.rules.planning.plan(self._phase(), rival=parent.fitness or 0.0)
-        affordable = self._affordable(parent, plan) if self.rules.affordable else lambda child: True
+        plan = self.rules.planning.plan(self._phase(), rival=self._rival(parent))
+        affordable = self._wanted(parent, plan)
         birth, child = next_birth(
             parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable=affordable
         )
@@ -173,6 +179,19 @@ class Worker:
         except InvalidDNAError as error:
             self.population.quarantine(parent, "dna")
             raise ConcurrencyError(f"Individual {parent.id} has no usable DNA: {error}") from error
+
+    def _rival(self, parent: Individual) -> float:
+        """The accuracy that a child races against; fitness may be something else."""
+        if not self.rules.planning.racing:
+            return 0.0
+        return float(self.population.read_result(parent).metrics.get("accuracy") or parent.fitness or 0.0)
+
+    def _wanted(self, parent: Individual, plan: Plan) -> Callable[[DNA], bool]:
+        """Whether a child may be born: it can be afforded, and is not too large to be trained at all."""
+        questions = [self._affordable(parent, plan)] if self.rules.affordable else []
+        if (largest := self.rules.largest) is not None:
+            questions.append(lambda child: largest.fault(self._size(child)) is None)
+        return lambda child: all(question(child) for question in questions)
 
     def _affordable(self, parent: Individual, plan: Plan) -> Callable[[DNA], bool]:
         """Whether a child would have time for enough steps, judged by how long its parent's took."""

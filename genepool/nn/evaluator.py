@@ -7,9 +7,10 @@ import time
 from typing import Literal
 
 import msgspec
+import numpy as np
 import torch
 
-from genepool.dna import DNA, Cost, Shape, cost, cropped, individual_flops
+from genepool.dna import DNA, Cost, Largest, Shape, Size, cost, cropped, individual_flops, size
 from genepool.dna.cost import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
 from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Trained, ignore
@@ -17,6 +18,7 @@ from genepool.nn.accuracy import accuracy
 from genepool.nn.augment import Normaliser
 from genepool.nn.data import Dataset
 from genepool.nn.inheritance import Inheritance, inherit_weights
+from genepool.nn.latency import milliseconds
 from genepool.nn.model import Model
 from genepool.nn.pace import FEWEST
 from genepool.nn.precision import Precision
@@ -26,6 +28,7 @@ from genepool.nn.resident import resident
 from genepool.nn.runtime import give_memory_back
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
+from genepool.objective import Objective
 from genepool.settings import Settings
 
 CURVE_POINTS = 100
@@ -36,6 +39,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The largest network that is trained; the search space itself has no limit."""
 
     parameters: int = 100_000_000
+    flops: float = 0.0
+    """Of one image, forward; 0: any number."""
     memory: int = 4 * 2**30
     """Bytes that a worker may grow to, as predicted from the DNA."""
     share: int | None = None
@@ -52,8 +57,10 @@ class TorchEvaluator:
         limits: Limits,
         device: torch.device,
         inheritance: Literal["matching", "preserving", "none"] = "matching",
+        objective: Objective = Objective(),  # noqa: B008 - a frozen value
     ) -> None:
         self.data, self.recipe, self.limits, self.device = data, recipe, limits, device
+        self.objective = objective
         self.inheritance = inheritance
         self._image, self._classes = data.image, len(data.classes)
         self._validation_images = min(recipe.validation or sys.maxsize, len(data.validation_labels))
@@ -70,10 +77,12 @@ class TorchEvaluator:
         plan: Plan = EVERYTHING_AS_SET,
     ) -> Trained:
         """See genepool.evaluation.Evaluator."""
-        ledger = _Ledger(look=min(IMAGES, self._validation_images))
+        ledger = _Ledger(self.objective, look=min(IMAGES, self._validation_images))
         try:
             ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
-            _guard(ledger.cost, self._beside(inherited, checkpoint, ledger.cost.parameters), self.limits)
+            ledger.size = size(dna, self._image, self._classes)
+            beside = self._beside(inherited, checkpoint, ledger.cost.parameters)
+            _guard(ledger.cost, ledger.size, beside, self.limits)
             give_memory_back(beyond=PROCESS)
             image = cropped(self._image, plan.crop)
             ledger.training_cost = ledger.cost
@@ -88,8 +97,11 @@ class TorchEvaluator:
             if checkpoint is not None:
                 ledger.training.resume(checkpoint)
             ledger.training.run(observe)
-            fitness = self.validate(self._whole(model))
+            whole = self._whole(model)
+            accuracy = self.validate(whole)
             ledger.validated = self._validation_images
+            if self.objective.max_milliseconds:
+                ledger.milliseconds = self._milliseconds(whole)
             weights = to_bytes(model.state_dict())
         except TrainingError as error:
             return Trained(ledger.close(reason=str(error)), None)
@@ -97,7 +109,7 @@ class TorchEvaluator:
             if not _is_out_of_memory(error):
                 raise
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
-        return Trained(ledger.close(fitness=fitness), weights)
+        return Trained(ledger.close(accuracy=accuracy), weights)
 
     def _beside(self, inherited: bytes | None, checkpoint: bytes | None, parameters: int) -> int:
         """Bytes that are in memory beside the network: what it begins with, the order of the images, an average.
@@ -141,12 +153,17 @@ class TorchEvaluator:
         return whole
 
     def validate(self, model: Model, images: int | None = None) -> float:
-        """The fitness: accuracy on the validation images, or on the first of them, which are as fair a sample."""
+        """Accuracy on the validation images, or on the first of them, which are as fair a sample."""
         part = slice(images or self._validation_images)
         here = self.device.type == "cpu"
         pixels = self.data.validation_pixels if here else resident(self.data, self.device).validation_pixels
         with Precision(self.device, mixed=self.recipe.mixed).autocast():
             return accuracy(model, pixels[part], self.data.validation_labels[part], self.normalise)
+
+    def _milliseconds(self, model: Model) -> float:
+        image = self.normalise(np.array(self.data.validation_pixels[:1]))
+        with Precision(self.device, mixed=self.recipe.mixed).autocast():
+            return milliseconds(model, image)
 
 
 def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memory: int | None = None) -> TorchEvaluator:
@@ -163,31 +180,46 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memor
         smoothing=settings.smoothing,
         averaging=settings.averaging,
     )
-    limits = Limits(parameters=settings.max_parameters, memory=settings.max_memory, share=memory)
-    return TorchEvaluator(data, recipe, limits, device, settings.inheritance)
+    limits = Limits(
+        parameters=settings.max_parameters, flops=settings.max_flops, memory=settings.max_memory, share=memory
+    )
+    objective = Objective(
+        kind=settings.objective,
+        flops_target=settings.flops_target,
+        flops_weight=settings.flops_weight,
+        max_milliseconds=settings.max_milliseconds,
+    )
+    return TorchEvaluator(data, recipe, limits, device, settings.inheritance, objective)
 
 
 class _Ledger:
     """What is known of an individual so far; it becomes the Evaluation, however the training ends."""
 
-    def __init__(self, look: int) -> None:
+    def __init__(self, objective: Objective, look: int) -> None:
         self.look = look
         """Images for a look on the way."""
         self.started = time.perf_counter()
+        self.objective = objective
         self.cost: Cost | None = None
+        self.size = Size(0, 0)
+        self.milliseconds: float | None = None
         self.training_cost: Cost | None = None
         """The same, for the crops that it is trained on."""
         self.inheritance = Inheritance()
         self.training: Training | None = None
         self.validated = 0
 
-    def close(self, *, fitness: float = 0.0, reason: str | None = None) -> Evaluation:
+    def close(self, *, accuracy: float | None = None, reason: str | None = None) -> Evaluation:
+        """With an accuracy, or with the reason why there is none."""
         steps = self.training.done if self.training else 0
         losses = self.training.losses if self.training else []
         return Evaluation(
-            fitness=fitness,
+            fitness=self._fitness(accuracy),
+            accuracy=accuracy or 0.0,
             reason=reason,
             parameters=self.cost.parameters if self.cost else 0,
+            flops_image=self.size.flops,
+            milliseconds=self.milliseconds,
             flops_forward=self.cost.forward.total if self.cost else 0,
             flops_training=self.training_cost.training.total if self.training_cost else 0,
             flops=self._flops(steps),
@@ -203,6 +235,11 @@ class _Ledger:
             look=self.training.referee.look if self.training else None,
         )
 
+    def _fitness(self, accuracy: float | None) -> float:
+        if accuracy is None:
+            return self.objective.untrained
+        return self.objective.fitness(accuracy, self.size.flops, self.milliseconds)
+
     def _flops(self, steps: int) -> int:
         if self.cost is None or self.training_cost is None:
             return 0
@@ -212,12 +249,10 @@ class _Ledger:
         return individual_flops(self.training_cost, steps, settling) + validation
 
 
-def _guard(cost: Cost, beside: int, limits: Limits) -> None:
+def _guard(cost: Cost, size: Size, beside: int, limits: Limits) -> None:
     """Refuses a network before anything is allocated: the kernel would kill the worker, not the network."""
-    if cost.parameters > limits.parameters:
-        raise ModelTooLargeError(
-            f"{cost.parameters:,} parameters are over the limit of {limits.parameters:,}; raise max_parameters."
-        )
+    if (fault := Largest(limits.parameters, limits.flops).fault(size)) is not None:
+        raise ModelTooLargeError(fault)
     needed = cost.memory + beside
     if limits.share is not None and needed > limits.share:
         raise ModelTooLargeError(

@@ -1,4 +1,4 @@
-"""Progress of an experiment, as the paper's first figure: one dot an individual, time against fitness."""
+"""Progress of an experiment, as the paper's first figure: one dot an individual, time against accuracy."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def draw_progress(rows: Sequence[Row], path: Path) -> None:
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    hours, fitness, alive = _points(rows)
+    hours, accuracy, alive = _points(rows)
     unit, scale = ("hours", 3600) if hours and hours[-1] > 7200 else ("minutes", 60)
     times = [seconds / scale for seconds in hours]
     size = max(2.0, min(24.0, 6000 / max(1, len(rows))))
     for label, colour, which in (("dead", DEAD, False), ("alive", ALIVE, True)):
         chosen = [i for i, a in enumerate(alive) if a is which]
         axes.scatter(
-            [times[i] for i in chosen], [100 * fitness[i] for i in chosen],
+            [times[i] for i in chosen], [100 * accuracy[i] for i in chosen],
             s=size, c=colour, label=label, linewidths=0, zorder=3 if which else 2,
         )  # fmt: skip
-    axes.step(times, _records(fitness), where="post", color=RECORD, linewidth=1.2, label="best so far", zorder=1)
+    axes.step(times, _records(rows), where="post", color=RECORD, linewidth=1.2, label="best so far", zorder=1)
     axes.set_xlabel(f"time ({unit})")
     axes.set_ylabel("validation accuracy (%)")
     axes.set_ylim(bottom=0)
@@ -43,19 +43,22 @@ def draw_progress(rows: Sequence[Row], path: Path) -> None:
 
 
 def _points(rows: Sequence[Row]) -> tuple[list[float], list[float], list[bool]]:
-    """Seconds since the first training began, fitness, and whether it is alive."""
+    """Seconds since the first training began, accuracy, and whether it is alive."""
     results = [row.result for row in rows if row.result is not None]
     start = min((r.finished - float(r.metrics.get("seconds", 0.0)) for r in results), default=0.0)
     return (
         [result.finished - start for result in results],
-        [result.fitness for result in results],
+        [row.accuracy or 0.0 for row in rows if row.result is not None],
         [row.state is State.ALIVE for row in rows if row.result is not None],
     )
 
 
-def _records(fitness: Sequence[float]) -> list[float]:
-    best, records = 0.0, []
-    for value in fitness:
-        best = max(best, value)
-        records.append(100 * best)
+def _records(rows: Sequence[Row]) -> list[float]:
+    """The accuracy of the fittest so far."""
+    fitness, accuracy, records = float("-inf"), 0.0, []
+    for row in rows:
+        if row.fitness is not None:
+            if row.fitness > fitness:
+                fitness, accuracy = row.fitness, row.accuracy or 0.0
+            records.append(100 * accuracy)
     return records

@@ -46,7 +46,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     best: Champion
     curve: tuple[tuple[float, float], ...]
-    """FLOPs spent and best fitness so far, wherever the latter rose."""
+    """FLOPs spent and accuracy of the best so far, wherever another took its place."""
     useful: float
     """The share of the FLOPs that went into the best one and its ancestors."""
 
@@ -75,7 +75,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def validation(self) -> float:
-        return self.best.fitness if self._chosen is None else self._chosen.validation
+        return self.best.validation_accuracy if self._chosen is None else self._chosen.validation
 
     @property
     def test_accuracy(self) -> float:
@@ -120,13 +120,13 @@ def _around(history: History, marks: tuple[Mark, ...]) -> tuple[float, float] | 
 
 def _curve(history: History) -> tuple[tuple[float, float], ...]:
     curve: list[tuple[float, float]] = []
-    spent, best = 0.0, 0.0
+    spent, best, accuracy = 0.0, 0.0, 0.0
     for row in history.finished():
         spent += row.evaluation.flops
         if (row.fitness or 0.0) > best:
-            best = row.fitness or 0.0
-            curve.append((spent, best))
-    return (*curve, (spent, best))
+            best, accuracy = row.fitness or 0.0, row.accuracy or 0.0
+            curve.append((spent, accuracy))
+    return (*curve, (spent, accuracy))
 
 
 def _useful(history: History, identity: str) -> float:

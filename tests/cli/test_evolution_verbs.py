@@ -54,7 +54,7 @@ def test_the_model_that_is_kept_is_the_best_and_can_be_trained_on(evolved):
     )  # fmt: skip
     assert json.loads(again.stdout)["fitness"] == facts["fitness"]
     keys = {"id", "fitness", "test_accuracy", "parameters", "network", "learning_rate", "individuals", "flops"}
-    assert set(facts) == keys | {"seconds", "weights"}
+    assert set(facts) == keys | {"seconds", "weights", "accuracy", "flops_image", "milliseconds"}
 
 
 def test_test_accuracy_is_measured_once_for_the_chosen_one_only(evolved):
@@ -91,7 +91,9 @@ def test_lineage_leads_from_the_beginning_to_the_best(evolved):
     chain = json.loads(run("lineage", directory, "--json").stdout)
     assert chain[0]["mutations"] == []
     assert chain[-1]["fitness"] == json.loads(run("best", directory, "--json").stdout)["fitness"]
-    assert set(chain[0]) == {"id", "mutations", "fitness", "learning_rate", "parameters", "state", "network"}
+    assert set(chain[0]) == {
+        "id", "mutations", "fitness", "accuracy", "learning_rate", "parameters", "state", "network",
+    }  # fmt: skip
     assert "(the beginning)" in run("lineage", directory, chain[0]["id"][-8:]).stdout
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from genepool.errors import shown
-from genepool.nn.export.facts import Facts, Member
+from genepool.nn.export.facts import Facts, Link, Member
 
 
 def card_text(facts: Facts) -> str:
@@ -25,7 +25,7 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield "|---|---|"
     yield f"| data set | {_plain(facts.data)} |"
     yield f"| images | {size} |"
-    yield f"| validation accuracy | {_percent(facts.validation_accuracy)} (evolution selects by it) |"
+    yield f"| validation accuracy | {_percent(facts.validation_accuracy)} ({_selection(facts)}) |"
     yield f"| test accuracy | {_percent(facts.test_accuracy)} |"
     yield f"| networks | {count}{', whose probabilities are averaged' if count > 1 else ''} |"
     yield f"| parameters | {facts.parameters:,} |"
@@ -64,6 +64,12 @@ def _use(facts: Facts) -> Iterator[str]:
     yield ""
 
 
+def _selection(facts: Facts) -> str:
+    if all(member.accuracy in (None, member.fitness) for member in facts.members):
+        return "evolution selects by it"
+    return "evolution selected by a fitness that counts the cost too"
+
+
 def _member(member: Member) -> Iterator[str]:
     yield ""
     yield f"## Individual {member.id}"
@@ -71,12 +77,16 @@ def _member(member: Member) -> Iterator[str]:
     yield f"`{member.network}`"
     yield ""
     price = f"{member.parameters:,} parameters, {member.flops:,} FLOPs an image"
-    yield f"Fitness {_percent(member.fitness)}, {price}. From the beginning to here:"
+    yield f"Accuracy {_percent(_accuracy(member))}, {price}. From the beginning to here:"
     yield ""
-    yield "| mutation | fitness |"
+    yield "| mutation | accuracy |"
     yield "|---|---|"
     for link in member.lineage:
-        yield f"| {_plain(' + '.join(link.mutations)) or '(the beginning)'} | {_percent(link.fitness)} |"
+        yield f"| {_plain(' + '.join(link.mutations)) or '(the beginning)'} | {_percent(_accuracy(link))} |"
+
+
+def _accuracy(of: Member | Link) -> float | None:
+    return of.fitness if of.accuracy is None else of.accuracy
 
 
 def _plain(text: str) -> str:

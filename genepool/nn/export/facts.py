@@ -26,6 +26,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     mutations: tuple[str, ...]
     """None for the beginning."""
     fitness: float | None
+    accuracy: float | None = None
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +37,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     network: str
     """The architecture in a line."""
     fitness: float
-    """Accuracy on validation images, as evolution measured it."""
+    """What evolution selected by."""
+    accuracy: float | None = None
+    """On validation images, as evolution measured it; None in old files, where the fitness was it."""
     parameters: int
     flops: int
     """For one image."""

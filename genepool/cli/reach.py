@@ -1,0 +1,57 @@
+"""`genepool reach`: the mutations that lead to a given architecture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from genepool.cli.options import JSON, json_text
+from genepool.cli.text import table
+
+if TYPE_CHECKING:
+    from genepool.reach import Step
+
+SHORT = 30
+"""Steps that are printed without being asked for."""
+SHOWN = 10
+"""Of longer sequences."""
+
+
+@click.command()
+@click.argument("name", metavar="NAME|DNA.json")
+@click.option("--channels", default=3, show_default=True, type=click.IntRange(1), help="Channels of the images.")
+@click.option("--all", "everything", is_flag=True, help="Print every mutation.")
+@JSON
+def reach(name: str, channels: int, everything: bool, as_json: bool) -> None:
+    """Mutations from the initial network to NAME (all-cnn-c, resnet-110, wrn-28-10, ...) or the DNA in a file.
+
+    Each is one of the paper's eleven with the random numbers that it draws. They are applied by the mutations' own
+    code, and where they end is compared with the architecture that was asked for.
+    """
+    from genepool.reach import reach as route_to
+    from genepool.reach import target
+
+    goal, note = target(name, channels)
+    steps = route_to(goal).steps
+    if as_json:
+        click.echo(json_text({"name": name, "verified": True, "note": note, "count": len(steps), "steps": steps}))
+        return
+    same = "the same architecture" if note is None else "the same architecture but for this"
+    click.echo(f"{name}: {len(steps)} mutations from the initial network, applied and compared: {same}.")
+    if note is not None:
+        click.echo(note)
+    if steps:
+        click.echo(_page(steps, everything))
+
+
+def _page(steps: Sequence[Step], everything: bool) -> str:
+    listed = list(steps if everything or len(steps) <= SHORT else steps[:SHOWN])
+    rows = [[str(i), step.mutation, step.what] for i, step in enumerate(listed, 1)]
+    counts = [[str(number), kind] for kind, number in Counter(step.mutation for step in steps).most_common()]
+    lines = ["", table(["", "mutation", "what"], rows, left=3)]
+    if len(listed) < len(steps):
+        lines.append(f"... and {len(steps) - len(listed)} more; --all prints them.")
+    return "\n".join([*lines, "", table(["times", "mutation"], counts, left=2)])

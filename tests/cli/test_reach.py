@@ -1,0 +1,193 @@
+"""`genepool reach`: the paper's mutations to an architecture, verified by playing the printed numbers back."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from genepool.dna import Conv, Identity, Shape, Vertex, codec, cost, initial
+from genepool.dna.zoo import zoo
+from genepool.errors import MutationError
+from genepool.mutations import ELEVEN, apply
+from genepool.reach import Step, follow, reach, same_architecture
+from tests.networks import chain, conv, random_dna
+
+GENEPOOL = str(Path(sys.executable).parent / "genepool")
+CIFAR = Shape(32, 32, 3)
+
+
+def run(*arguments):
+    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def steps_of(name):
+    result = run("reach", name, "--json")
+    assert result.returncode == 0, result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["verified"] is True
+    assert facts["count"] == len(facts["steps"])
+    return facts, msgspec.convert(facts["steps"], list[Step])
+
+
+class Replayed(Random):
+    """The numbers of a step for `random()` and `getrandbits()`; everything else is the standard library's."""
+
+    def __init__(self, numbers):
+        super().__init__(0)
+        self.numbers = list(numbers)
+
+    def random(self):
+        return float(self.numbers.pop(0))
+
+    def getrandbits(self, k):
+        return self.numbers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "convolutions"),
+    [("all-cnn-c", 8), ("resnet-110", 109), ("wrn-28-10", 25)],
+)
+def test_the_papers_reachable_networks_are_reached_by_its_eleven_mutations(name, convolutions):
+    facts, steps = steps_of(name)
+    assert {step.mutation for step in steps} <= set(ELEVEN)
+    dna = initial()
+    for step in steps:
+        source = Replayed(step.numbers)
+        dna = apply(step.mutation, dna, source)
+        assert source.numbers == []
+    target = zoo(name)
+    reached, wanted = cost(dna, CIFAR, 10), cost(target, CIFAR, 10)
+    assert sum(isinstance(edge, Conv) for edge in dna.backbone) == convolutions
+    assert dna.in_a_line() == target.in_a_line()
+    if name == "wrn-28-10":
+        projections = sum(wanted.items[edge.id].parameters for edge in target.skips if isinstance(edge, Conv))
+        assert reached.parameters == wanted.parameters - projections
+        assert "padded with zeros" in facts["note"]
+    else:
+        assert (reached.parameters, reached.forward, reached.training) == (
+            wanted.parameters, wanted.forward, wanted.training,
+        )  # fmt: skip
+        assert facts["note"] is None
+        assert same_architecture(dna, target)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_whatever_mutations_made_can_be_made_again_from_the_beginning(seed):
+    goal = random_dna(seed)
+    route = reach(goal)
+    assert follow(route.steps) == route.dna
+    assert same_architecture(route.dna, goal)
+    these, those = (cost(dna, Shape(16, 16, 3), 10, 2) for dna in (goal, route.dna))
+    assert (these.parameters, these.forward) == (those.parameters, those.forward)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([name for name in ELEVEN if name not in ("identity", "reset-weights")]))
+def test_an_architecture_that_was_changed_is_another(seed, name):
+    dna = random_dna(seed)
+    try:
+        other = apply(name, dna, Random(seed))
+    except MutationError:  # it cannot act here
+        return
+    figures = [
+        (c.parameters, c.forward, c.training) for c in (cost(one, Shape(16, 16, 3), 10, 2) for one in (dna, other))
+    ]
+    if figures[0] != figures[1]:
+        assert not same_architecture(dna, other)
+    assert same_architecture(dna, apply("reset-weights", dna, Random(seed)))
+
+
+def test_numbers_large_and_small_are_reached_too():
+    far = chain(
+        conv("a", depth_factor=700.0, filter_half_width=20.0, filter_half_height=0.0, stride_scale=5.0),
+        conv("b", depth_factor=0.001, filter_half_width=0.4, filter_half_height=3.5, stride_scale=0.4),
+    )
+    route = reach(far)
+    assert same_architecture(route.dna, far)
+    assert Counter(step.mutation for step in route.steps)["alter-stride"] == 4
+
+
+def test_a_number_that_was_changed_leads_elsewhere_or_nowhere():
+    goal = zoo("resnet-20")
+    steps = list(reach(goal).steps)
+    place = next(i for i, step in enumerate(steps) if step.mutation == "alter-number-of-channels")
+    steps[place] = replace(steps[place], numbers=(*steps[place].numbers[:-1], 0.5))
+    assert not same_architecture(follow(steps), goal)
+    steps[place] = replace(steps[place], numbers=(*steps[place].numbers[:-1], 1.5))
+    with pytest.raises(ValueError, match=r"no generator gives 1\.5"):
+        follow(steps)
+
+
+def leaky(dna):
+    return dna.edited(put=[replace(dna.vertex["v0"], leakiness=0.1)])
+
+
+def with_projection(dna):
+    edge = Conv(id="p", from_vertex="v0", to_vertex="v2", depth_precedence=0, scale_precedence=0)
+    return dna.edited(put=[edge])
+
+
+def with_detour(dna):
+    ways = (("d1", "v0", "aside"), ("d2", "aside", "v2"))
+    edges = [Identity(id=n, from_vertex=a, to_vertex=b, depth_precedence=0, scale_precedence=0) for n, a, b in ways]
+    return dna.edited(put=[Vertex(id="aside", type="linear"), *edges])
+
+
+def with_last_convolution(dna):
+    return dna.edited(put=[Conv(id="trunk", from_vertex="v2", to_vertex="output")])
+
+
+def with_active_output(dna):
+    return dna.edited(put=[replace(dna.vertex["output"], type="bn_relu")])
+
+
+def with_a_skip_that_decides(dna):
+    return dna.edited(put=[Identity(id="s", from_vertex="v0", to_vertex="v2", depth_precedence=0, scale_precedence=2)])
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (leaky, "vertex 'v0' has a leaky rectifier"),
+        (with_projection, "skip 'p' is a convolution"),
+        (with_detour, "vertex 'aside' lies off the backbone"),
+        (with_last_convolution, "'trunk' is a convolution into the output"),
+        (with_active_output, "output 'output' has batch normalisation"),
+        (with_a_skip_that_decides, "decides the size of its vertex 'v2'"),
+    ],
+)
+def test_what_cannot_be_reached_is_told_in_a_sentence(tmp_path, change, reason):
+    codec.write(change(chain(conv("a"), conv("b"), conv("c"))), tmp_path / "dna.json")
+    refused = run("reach", tmp_path / "dna.json")
+    assert refused.returncode == 2
+    assert reason in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_a_file_is_reached_and_what_is_neither_file_nor_name_is_told(tmp_path):
+    codec.write(random_dna(3), tmp_path / "dna.json")
+    assert run("reach", tmp_path / "dna.json").returncode == 0
+    for wrong in ("resnet-11", tmp_path / "missing.json", "x" * 5000):
+        refused = run("reach", wrong)
+        assert refused.returncode == 2
+        assert "Traceback" not in refused.stderr
+    assert "resnet-110" in run("reach", "resnet-11").stderr
+
+
+def test_long_sequences_are_cut_short_unless_all_is_asked_for():
+    short, everything = (run("reach", "resnet-110", *options).stdout for options in ((), ("--all",)))
+    assert "223 mutations" in short
+    assert "213 more; --all prints them" in short
+    numbers = [int(line.split()[0]) for line in everything.splitlines()[2:] if line[:1].isdigit()][:223]
+    assert all(b == a + 1 for a, b in pairwise(numbers))
+    assert "skip" in everything
