@@ -75,6 +75,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """Training steps taken."""
     inherited: tuple[str, ...] = ()
     """Names of the tensors taken over from the parent."""
+    second: tuple[str, ...] = ()
+    """Names of those among them that came from the second parent."""
     fresh: tuple[str, ...] = ()
     """Names of the tensors drawn anew."""
     losses: tuple[tuple[int, float], ...] = ()
@@ -87,6 +89,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """Of one step."""
     turns: tuple[tuple[int, int], ...] = ()
     """Steps done and steps in all, wherever the latter was decided by time."""
+
+
+class Second(NamedTuple):
+    """What a child has from its second parent."""
+
+    form: str
+    """How the two are brought together: a name of genepool.recombination."""
+    weights: bytes
 
 
 class Trained(NamedTuple):
@@ -109,6 +119,7 @@ class Evaluator(Protocol):
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
         plan: Plan = EVERYTHING_AS_SET,
+        second: Second | None = None,
     ) -> Trained:
         """Trains the DNA from the parent's weights where they fit, or goes on from a checkpoint, and validates it.
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from genepool.analysis import History, Row
 from genepool.analysis.lineage import find
-from genepool.dna import DNA, initial
-from genepool.errors import DataError
-from genepool.evaluation import Evaluator, Trained
-from genepool.evolution.reproduction import COPY, mutated, plan_of
+from genepool.dna import DNA, Shape, initial
+from genepool.dna.topology import topological_order
+from genepool.errors import DataError, shown
+from genepool.evaluation import Evaluator, Second, Trained
+from genepool.evolution.reproduction import UNCHANGED, mutated, plan_of, recombined
 from genepool.experiment import Experiment, breeding_of
+from genepool.population import Birth
+from genepool.recombination import MIXTURE
+from genepool.settings import Settings
 
 
 class Repeated(NamedTuple):
@@ -30,32 +34,82 @@ class Repeated(NamedTuple):
 
 
 def replay(
-    experiment: Experiment, history: History, identity: str, evaluator: Callable[[int], Evaluator]
+    experiment: Experiment,
+    history: History,
+    identity: str,
+    evaluator: Callable[[int], Evaluator],
+    image: Shape | None = None,
 ) -> Iterator[Repeated]:
-    """Every ancestor from the first on, each mutated and trained again from its repeated parent."""
-    weights: bytes | None = None
-    dna: DNA | None = None
-    for row in _chain(history, identity):
-        settings = experiment.settings(row.birth.settings_version)
-        if dna is None:
-            dna = initial(settings.learning_rate)
-        elif any(name != COPY for name in row.birth.mutations):
-            dna, _ = mutated(dna, breeding_of(settings), row.birth.mutation_seed)
-        plan = plan_of(row.birth)
-        if plan.seconds:  # as many steps as there was time for then
-            plan = msgspec.structs.replace(plan, turns=row.evaluation.turns)
-        trained = evaluator(row.birth.settings_version).evaluate(
-            dna, seed=row.birth.training_seed, inherited=weights, plan=plan
-        )
-        weights = trained.weights
-        yield Repeated(row, dna, trained)
+    """Every ancestor from the first on, each mutated and trained again from its repeated parent, or parents.
+
+    The images' shape is needed where ancestors were fused.
+    """
+    done: dict[str, Repeated] = {}
+    rows = _ancestry(history, identity)
+    for number, row in enumerate(rows):
+        parents = [done[parent] for parent in row.birth.parents]
+        done[row.id] = _repeat(row, parents, experiment, evaluator, image)
+        yield done[row.id]
+        needed = {parent for later in rows[number + 1 :] for parent in later.birth.parents}
+        done = {known: repeated for known, repeated in done.items() if known in needed}
 
 
-def _chain(history: History, identity: str) -> list[Row]:
-    chain = [find(history.rows, identity)]
-    while chain[-1].birth.parents:
-        parent = chain[-1].birth.parents[0]
-        if parent not in history.rows:
-            raise DataError(f"The record of individual {parent} is missing; `genepool check` tells more.")
-        chain.append(history.rows[parent])
-    return chain[::-1]
+def _repeat(
+    row: Row,
+    parents: list[Repeated],
+    experiment: Experiment,
+    evaluator: Callable[[int], Evaluator],
+    image: Shape | None,
+) -> Repeated:
+    dna = _dna(row, [parent.dna for parent in parents], experiment.settings(row.birth.settings_version), image)
+    plan = plan_of(row.birth)
+    if plan.seconds:  # as many steps as there was time for then
+        plan = msgspec.structs.replace(plan, turns=row.evaluation.turns)
+    inherited, second = _heritage(row.birth, [parent.trained.weights for parent in parents])
+    trained = evaluator(row.birth.settings_version).evaluate(
+        dna, seed=row.birth.training_seed, inherited=inherited, plan=plan, second=second
+    )
+    return Repeated(row, dna, trained)
+
+
+def _dna(row: Row, parents: list[DNA], settings: Settings, image: Shape | None) -> DNA:
+    names, seed = row.birth.mutations, row.birth.mutation_seed
+    if not parents:
+        return initial(settings.learning_rate)
+    if all(name in UNCHANGED for name in names):
+        return parents[0]
+    breeding = breeding_of(settings)
+    if len(parents) > 1:
+        form: Literal["weights", "fusion"] = "weights" if names[0] == MIXTURE else "fusion"
+        breeding = msgspec.structs.replace(breeding, mutations=len(names) - 1, recombination=form)
+        return recombined((parents[0], parents[1]), breeding, seed, image)[0]
+    # As many as there were: during an escape that is not the settings' number.
+    return mutated(parents[0], msgspec.structs.replace(breeding, mutations=len(names)), seed)[0]
+
+
+def _heritage(birth: Birth, parents: list[bytes | None]) -> tuple[bytes | None, Second | None]:
+    """What was linked in then, of what the repeated parents have now."""
+    inherited = parents[0] if birth.inherits else None
+    weights = parents[1] if birth.inherits_second else None
+    return inherited, Second(birth.mutations[0], weights) if weights is not None else None
+
+
+def _ancestry(history: History, identity: str) -> list[Row]:
+    """The individual and all its ancestors, by both parents where there are two; parents come first."""
+    found: dict[str, Row] = {}
+    waiting = [find(history.rows, identity)]
+    while waiting:
+        row = waiting.pop()
+        found[row.id] = row
+        if row.birth.origin:
+            raise DataError(
+                f"Individual {row.id} came from another population, '{shown(str(row.birth.origin.get('name')))}', and "
+                f"cannot be replayed here; replay {shown(str(row.birth.origin.get('id')))} there."
+            )
+        for parent in row.birth.parents:
+            if parent not in history.rows:
+                raise DataError(f"The record of individual {parent} is missing; `genepool check` tells more.")
+            if parent not in found:
+                waiting.append(history.rows[parent])
+    order = topological_order(tuple(found), tuple((p, row.id) for row in found.values() for p in row.birth.parents))
+    return [found[name] for name in order]

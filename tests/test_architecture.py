@@ -18,7 +18,7 @@ LAYERS = (
     ("evolution", "nn", "engines", "testing"),
     ("analysis", "simulation"),
     ("experiment", "plots"),
-    ("champion", "replay", "workbench", "dashboard"),
+    ("champion", "replay", "migration", "workbench", "dashboard"),
     ("export", "study"),
     ("classifier",),
     ("cli",),

@@ -2,6 +2,7 @@
 
 from genepool.analysis.history import History, Row
 from genepool.analysis.lineage import Ancestor, lineage
+from genepool.analysis.marks import Change, Mark, marks
 from genepool.analysis.overhead import RECENT, Overhead, overhead, overhead_by_worker
 from genepool.analysis.spending import Entry, Ledger, Stopwatch, spending
 
@@ -10,6 +11,9 @@ __all__ = [
     "Row",
     "lineage",
     "Ancestor",
+    "Mark",
+    "Change",
+    "marks",
     "Ledger",
     "Entry",
     "Stopwatch",

@@ -29,7 +29,7 @@ def lineage(directory: Path, identity: str, as_json: bool) -> None:
     rows = [
         [
             link.id,
-            " + ".join(link.mutations) or "(the beginning)",
+            (" + ".join(link.mutations) or "(the beginning)") + (f" with {link.second}" if link.second else ""),
             link.network,
             "-" if link.fitness is None else percent(link.fitness),
             f"{link.learning_rate:.4g}",

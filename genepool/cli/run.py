@@ -80,7 +80,8 @@ def run(
 
     found = champion(experiment, source=source, device=device)
     picture = directory / "progress.png"
-    draw_progress(experiment.history().finished(), picture)
+    history = experiment.history()
+    draw_progress(history.finished(), picture, experiment.marks(history))
     click.echo(json_text(found) if as_json else page(found, picture))
 
 

@@ -53,5 +53,6 @@ def worker(
 
         number = secrets.randbits(31)
     evaluators, pricing = experiment.evaluators(data, device, number, most), experiment.pricing(data)
-    reason = experiment.worker(number, evaluators, watch, watch.phase, pricing).run()
+    at_work = experiment.worker(number, evaluators, watch, watch.phase, pricing, watch.spent, data.image)
+    reason = at_work.run()
     click.echo(f"The worker stops: {reason}.", err=True)

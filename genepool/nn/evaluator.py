@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from random import Random
 from typing import Literal
 
 import msgspec
@@ -12,7 +13,7 @@ import torch
 from genepool.dna import DNA, Cost, Shape, cost, cropped, individual_flops
 from genepool.dna.cost import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
-from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Trained, ignore
+from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Second, Trained, ignore
 from genepool.nn.accuracy import accuracy
 from genepool.nn.augment import Normaliser
 from genepool.nn.data import Dataset
@@ -21,10 +22,12 @@ from genepool.nn.model import Model
 from genepool.nn.pace import FEWEST
 from genepool.nn.precision import Precision
 from genepool.nn.preserving import inherit_function
+from genepool.nn.recombination import fused, mixed
 from genepool.nn.resident import resident
 from genepool.nn.runtime import give_memory_back
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
+from genepool.recombination import FUSION
 from genepool.settings import Settings
 
 CURVE_POINTS = 100
@@ -67,12 +70,13 @@ class TorchEvaluator:
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
         plan: Plan = EVERYTHING_AS_SET,
+        second: Second | None = None,
     ) -> Trained:
         """See genepool.evaluation.Evaluator."""
         ledger = _Ledger()
         try:
             ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
-            _guard(ledger.cost, self._beside(inherited, checkpoint), self.limits)
+            _guard(ledger.cost, self._beside(inherited, checkpoint, second), self.limits)
             give_memory_back(beyond=PROCESS)
             image = cropped(self._image, plan.crop)
             ledger.training_cost = ledger.cost
@@ -81,7 +85,10 @@ class TorchEvaluator:
             model = self.unfold(dna, seed, image)
             recipe = self._recipe(plan, ledger.training_cost)
             ledger.training = Training(model, self.data, recipe, seed=seed, device=self.device, plan=plan)
-            ledger.inheritance = self._inherit(model, inherited, ledger.training)
+            if second is not None and inherited is not None and self.inheritance != "none":
+                ledger.inheritance = self._inherit_from_two(model, inherited, second, ledger.training, seed)
+            else:
+                ledger.inheritance = self._inherit(model, inherited, ledger.training)
             if checkpoint is not None:
                 ledger.training.resume(checkpoint)
             ledger.training.run(observe)
@@ -96,12 +103,13 @@ class TorchEvaluator:
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
         return Trained(ledger.close(fitness=fitness), weights)
 
-    def _beside(self, inherited: bytes | None, checkpoint: bytes | None) -> int:
+    def _beside(self, inherited: bytes | None, checkpoint: bytes | None, second: Second | None) -> int:
         """Bytes that are in memory beside the network: what it begins with, and the order of the images.
 
         A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients.
         """
-        return 2 * len(inherited or b"") + len(checkpoint or b"") + 64 * len(self.data.train_labels)
+        parents = len(inherited or b"") + (len(second.weights) if second else 0)
+        return 2 * parents + len(checkpoint or b"") + 64 * len(self.data.train_labels)
 
     def _recipe(self, plan: Plan, cost: Cost) -> Recipe:
         """With the number of steps that the plan's operations allow."""
@@ -115,6 +123,23 @@ class TorchEvaluator:
         if self.inheritance == "preserving" and parent:
             return inherit_function(model, parent, training.first_images())
         return inherit_weights(model, parent if self.inheritance != "none" else {})
+
+    def _inherit_from_two(
+        self, model: Model, inherited: bytes, second: Second, training: Training, seed: int
+    ) -> Inheritance:
+        parents = from_bytes(inherited), from_bytes(second.weights)
+        if second.form == FUSION:
+            both = fused(model.dna, *parents)
+            found = inherit_weights(model, both.tensors)
+        else:
+            both = mixed(model, *parents, Random(f"{seed} mixture"))
+            preserving = self.inheritance == "preserving"
+            found = (
+                inherit_function(model, both.tensors, training.first_images())
+                if preserving
+                else inherit_weights(model, both.tensors)
+            )
+        return msgspec.structs.replace(found, second=tuple(name for name in found.inherited if name in both.second))
 
     def unfold(self, dna: DNA, seed: int, image: Shape | None = None) -> Model:
         """The network with fresh weights, on the device."""
@@ -177,6 +202,7 @@ class _Ledger:
             flops=self._flops(steps),
             steps=steps,
             inherited=self.inheritance.inherited,
+            second=self.inheritance.second,
             fresh=self.inheritance.fresh,
             losses=tuple(losses[:: 1 + len(losses) // CURVE_POINTS]),
             seconds=time.perf_counter() - self.started,
