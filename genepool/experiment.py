@@ -199,9 +199,9 @@ class Experiment:
 
         return of_version
 
-    def rules(self, *, escaping: bool = False) -> Rules:
-        """What a worker goes by now, where it is the time for more mutations or not."""
-        key = self.version(), escaping
+    def rules(self, version: int | None = None, *, escaping: bool = False) -> Rules:
+        """What a worker goes by under a version of the settings, where it is the time for more mutations or not."""
+        key = version or self.version(), escaping
         if self._rules is None or self._rules[0] != key:
             self._rules = key, self._rules_of(*key)
         return self._rules[1]
@@ -283,13 +283,14 @@ class Course:
         version = self._experiment.version()
         escape = escape_of(self._experiment.settings(version))
         if not escape.matters:
-            return self._experiment.rules()
+            return self._experiment.rules(version)
         spent = self._spent()
         if escape.is_due(spent):
             phase = Intervention(mutations=escape.mutations, individuals=escape.auto)
             self._experiment.intervene(phase, spent, who=self._who, version=version)
-            escape = escape_of(self._experiment.settings())
-        return self._experiment.rules(escaping=escape.lasts(spent))
+            version = self._experiment.version()
+            escape = escape_of(self._experiment.settings(version))
+        return self._experiment.rules(version, escaping=escape.lasts(spent))
 
 
 class Watch:

@@ -1,9 +1,12 @@
 """Children of two parents: the three forms that the paper tried ("Recombination").
 
-Two of them are about weights and find their place in nn/recombination.py. Here is the third: two architectures fused
-side by side. This DNA has no concatenation, only sums. So each parent's last activation goes through a 1x1 convolution
-of its own into a common output that has room for both; with the identity in these convolutions, one above the other,
-their sum is the concatenation. The classifier on it, half of each parent's, gives the mean of the parents' scores.
+Mixed weights find their place in nn/recombination.py. Here are the others. First, odds of mutations that evolve in the
+DNA, so that a child can have its structure from one parent and its odds from another.
+
+Second, two architectures fused side by side. This DNA has no concatenation, only sums. So each parent's last activation
+goes through a 1x1 convolution of its own into a common output that has room for both; with the identity in these
+convolutions, one above the other, their sum is the concatenation. The classifier on it, half of each parent's, gives
+the mean of the parents' scores.
 
 Differs from the paper: it tells no more than that the architectures were fused side by side.
 """
@@ -11,6 +14,7 @@ Differs from the paper: it tells no more than that the architectures were fused 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from random import Random
 
 from msgspec.structs import replace
@@ -18,8 +22,24 @@ from msgspec.structs import replace
 from genepool.dna import BACKBONE_PRECEDENCE, DNA, SKIP_PRECEDENCE, Conv, Shape, Vertex, shapes
 from genepool.errors import InvalidDNAError, MutationError
 
-MIXTURE, FUSION = "recombine-weights", "fuse"
+MIXTURE, FUSION, ADOPTION = "recombine-weights", "fuse", "recombine-probabilities"
 """As they stand among the mutations of a birth record, always first."""
+DRIFT_BOUNDS = (1e-3, 1e3)
+"""No mutation dies out, and none is left alone."""
+
+
+def own_odds(dna: DNA, base: Mapping[str, float]) -> dict[str, float]:
+    """The odds that a DNA carries, of the mutations that are allowed at all; where it carries none, those."""
+    carried = dict(dna.odds)
+    return {name: carried.get(name, odds) for name, odds in base.items() if odds > 0}
+
+
+def drifted(dna: DNA, odds: Mapping[str, float], rng: Random) -> DNA:
+    """The DNA with these odds, one of them changed as the paper changes learning rates: by up to a factor of two."""
+    name = rng.choice(sorted(odds))
+    low, high = DRIFT_BOUNDS
+    changed = {**odds, name: min(high, max(low, odds[name] * 2 ** rng.uniform(-1.0, 1.0)))}
+    return replace(dna, odds=tuple(changed.items()))
 
 
 def fuse(one: DNA, other: DNA, image: Shape, rng: Random) -> DNA:

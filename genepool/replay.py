@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,8 +16,11 @@ from genepool.evaluation import Evaluator, Second, Trained
 from genepool.evolution.reproduction import UNCHANGED, mutated, plan_of, recombined
 from genepool.experiment import Experiment, breeding_of
 from genepool.population import Birth
-from genepool.recombination import MIXTURE
+from genepool.recombination import ADOPTION, FUSION, MIXTURE
 from genepool.settings import Settings
+
+FORMS = {MIXTURE: "weights", FUSION: "fusion", ADOPTION: "probabilities"}
+"""The setting by what stands in a birth record."""
 
 
 class Repeated(NamedTuple):
@@ -76,12 +79,12 @@ def _dna(row: Row, parents: list[DNA], settings: Settings, image: Shape | None) 
     names, seed = row.birth.mutations, row.birth.mutation_seed
     if not parents:
         return initial(settings.learning_rate)
-    if all(name in UNCHANGED for name in names):
+    if not seed and all(name in UNCHANGED for name in names):  # meant, not drawn
         return parents[0]
     breeding = breeding_of(settings)
     if len(parents) > 1:
-        form: Literal["weights", "fusion"] = "weights" if names[0] == MIXTURE else "fusion"
-        breeding = msgspec.structs.replace(breeding, mutations=len(names) - 1, recombination=form)
+        # The record itself tells the form and, during an escape, another number of mutations than the settings do.
+        breeding = msgspec.structs.replace(breeding, mutations=len(names) - 1, recombination=FORMS[names[0]])
         return recombined((parents[0], parents[1]), breeding, seed, image)[0]
     # As many as there were: during an escape that is not the settings' number.
     return mutated(parents[0], msgspec.structs.replace(breeding, mutations=len(names)), seed)[0]

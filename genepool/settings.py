@@ -43,8 +43,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """At each reproduction."""
     mutation_odds: dict[str, float] = {}
     """By name; none given: the paper's eleven, all alike."""
-    recombination: Literal["off", "weights", "fusion"] = "off"
-    """Differs from the paper's main results: children of two parents, who mix their weights or are fused."""
+    recombination: Literal["off", "probabilities", "weights", "fusion"] = "off"
+    """Differs from the paper's main results: children of two parents, one of whom gives its mutations' odds, which then
+    evolve too; or who mix their weights; or who are fused side by side."""
     recombination_odds: float = 0.2
     """The share of children that have two parents, where recombination is not off."""
     learning_rate: float = 0.1

@@ -11,9 +11,9 @@ import msgspec
 from genepool.dna import DNA, Shape, decode, encode_in_a_line, initial
 from genepool.errors import MutationError
 from genepool.evaluation import EVERYTHING_AS_SET, Plan
-from genepool.mutations import mutate
+from genepool.mutations import ELEVEN, mutate
 from genepool.population import Birth, Individual
-from genepool.recombination import FUSION, MIXTURE, fuse
+from genepool.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, own_odds
 
 REDRAWS = 10
 COPY = "identity"
@@ -31,7 +31,7 @@ class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """Mutations at each reproduction, one after another."""
     odds: Mapping[str, float] | None = None
     """By the mutations' names; None for the paper's eleven, all alike."""
-    recombination: Literal["off", "weights", "fusion"] = "off"
+    recombination: Literal["off", "probabilities", "weights", "fusion"] = "off"
     """What children have of a second parent."""
     recombination_odds: float = 0.0
     """The share of children that have two."""
@@ -104,6 +104,9 @@ def recombined(
     if breeding.recombination == "weights":
         child, names = mutated(dnas[0], breeding, seed)
         return child, (MIXTURE, *names)
+    if breeding.recombination == "probabilities":
+        child, names = mutated(msgspec.structs.replace(dnas[0], odds=dnas[1].odds), breeding, seed)
+        return child, (ADOPTION, *names)
     if image is None:
         raise MutationError("without the images' shape nothing can be fused.")
     return fuse(*dnas, image, Random(seed)), (FUSION,)
@@ -126,11 +129,14 @@ def plan_of(birth: Birth) -> Plan:
 
 def mutated(dna: DNA, breeding: Breeding, seed: int) -> tuple[DNA, tuple[str, ...]]:
     """The DNA after a reproduction's mutations, and their names: a pure function of its arguments."""
-    rng, names = Random(seed), []
+    rng, names, odds = Random(seed), [], breeding.odds
+    evolving = breeding.recombination == "probabilities"
+    if evolving:
+        odds = own_odds(dna, breeding.odds or dict.fromkeys(ELEVEN, 1.0))
     for _ in range(breeding.mutations):
-        name, dna = mutate(dna, rng, breeding.odds)
+        name, dna = mutate(dna, rng, odds)
         names.append(name)
-    return dna, tuple(names)
+    return drifted(dna, odds, rng) if evolving and odds else dna, tuple(names)
 
 
 def dna_of(birth: Birth) -> DNA:

@@ -226,6 +226,8 @@ class Worker:
         )
         if newborn is None:
             return None
+        if breeding.recombination == "probabilities":  # the second gives no weights
+            return Job(self.population.create(newborn.birth, parent=parent), *newborn, parent=parent)
         child = self.population.create(newborn.birth, parent=parent, second=second)
         return Job(child, *newborn, parent=parent, second=second)
 

@@ -1,13 +1,21 @@
 """Children of two parents as a worker makes them: recorded, safe from collection, taken over with both."""
 
-import pytest
+from random import Random
 
-from genepool.dna import Shape
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from genepool.dna import Shape, decode, encode, initial
+from genepool.errors import InvalidDNAError
 from genepool.evaluation import Evaluation, Progress, Trained, ignore
 from genepool.evolution import Breeding, Rules
-from genepool.evolution.reproduction import dna_of
+from genepool.evolution.reproduction import dna_of, mutated, recombined
+from genepool.mutations import ELEVEN
 from genepool.population import MemoryPopulation, State
-from genepool.recombination import FUSION, MIXTURE
+from genepool.recombination import ADOPTION, FUSION, MIXTURE
+from tests.networks import random_dna
 
 IMAGE = Shape(28, 28, 1)
 
@@ -48,6 +56,47 @@ def test_about_so_many_children_have_two_parents_and_the_weights_of_both(form, n
         assert (inherited, other) == (b"w%d" % first, (name, b"w%d" % second))
         widths = [len(dna_of(records[parent].birth).convs) for parent in record.birth.parents]
         assert form != "fusion" or len(dna_of(record.birth).convs) == sum(widths) + 2
+
+
+def test_odds_evolve_and_are_taken_from_the_second_parent(world):
+    records = evolved(world, "probabilities")
+    of_two = [record for record in records.values() if len(record.birth.parents) == 2]
+    assert len(of_two) >= 15
+    for record in of_two:
+        first, second = (records[parent].birth for parent in record.birth.parents)
+        assert record.birth.mutations[0] == ADOPTION
+        assert record.birth.inherits_second is None
+        assert world.judge.seen[record.birth.training_seed] == (b"w%d" % first.training_seed, None)
+        before = dict(dna_of(second).odds) or dict.fromkeys(ELEVEN, 1.0)
+        now = dict(dna_of(record.birth).odds)
+        assert set(now) == set(ELEVEN)
+        assert sum(now[name] != before[name] for name in now) <= 1
+        assert all(0.5 <= now[name] / before[name] <= 2.0 for name in now)
+    assert len({dna_of(record.birth).odds for record in records.values()}) > 15
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_dna_with_odds_keeps_them_through_text_and_mutations(seed):
+    rng, dna = Random(seed), random_dna(seed, 15)
+    assert "odds" not in encode(dna)
+    breeding = Breeding(recombination="probabilities", mutations=3)
+    child, names = recombined((dna, dna), breeding, seed, None)
+    assert len(names) == 4
+    for _ in range(5):
+        child, _ = mutated(child, breeding, rng.getrandbits(60))
+    assert decode(encode(child)) == child
+    assert child.odds == tuple(sorted(child.odds))
+    assert {name for name, _ in child.odds} == set(ELEVEN)
+    assert mutated(child, breeding, seed) == mutated(child, breeding, seed)
+
+
+@pytest.mark.parametrize(
+    "odds", [(("identity", 0.0),), (("identity", float("nan")),), (("a b", 1.0),), (("x", 1.0),) * 2]
+)
+def test_odds_that_mean_nothing_are_refused(odds):
+    with pytest.raises(InvalidDNAError, match="odds"):
+        replace(initial(), odds=odds)
 
 
 def test_without_the_images_shape_nothing_is_fused(world):
