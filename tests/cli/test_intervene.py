@@ -1,13 +1,17 @@
 """`genepool intervene` on a real evolution with real workers, and what the other verbs then tell of it."""
 
 import json
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from genepool.evolution import Intervention
 from genepool.experiment import Experiment
+from genepool.settings import override, preset
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 
@@ -95,3 +99,29 @@ def test_there_must_be_an_experiment(tmp_path):
     done = genepool("intervene", tmp_path, "--population", 9)
     assert done.returncode == 2
     assert "There is no experiment" in done.stderr
+
+
+def test_it_is_obeyed_by_workers_at_work_and_ends_though_they_are_killed_in_between(tmp_path):
+    directory = tmp_path / "e"
+    settings = ["population_size=4", "steps=100", "individuals=40", "time=0", "lease=1", "validation=200"]
+    experiment = Experiment.create(directory, override(preset("faithful"), [*settings, "durability=fast"]))
+
+    def finished():
+        return len(experiment.history().finished())
+
+    def wait_for(count):
+        patience = time.monotonic() + 120
+        while finished() < count and time.monotonic() < patience:
+            time.sleep(0.02)
+
+    worker = subprocess.Popen([GENEPOOL, "worker", directory], stderr=subprocess.DEVNULL)
+    wait_for(6)
+    spent = experiment.history().spending()
+    experiment.intervene(Intervention(mutations=5, individuals=12), spent)  # at once: a new process would take a second
+    wait_for(spent.individuals + 4)
+    worker.kill()
+    worker.wait()
+    assert genepool("worker", directory).returncode == 0
+    rows = sorted(experiment.history().rows.values(), key=lambda row: row.birth.created)
+    told = "".join(str(len(row.birth.mutations)) for row in rows).lstrip("0")
+    assert re.fullmatch("1*5{8,13}1+", told), told
