@@ -19,7 +19,7 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     mutations: tuple[str, ...]
     """What made it out of the one before; none for the first."""
-    second: str
+    second: str = ""
     """The ID of the second parent, where there are two."""
     fitness: float | None
     learning_rate: float

@@ -91,7 +91,8 @@ def test_lineage_leads_from_the_beginning_to_the_best(evolved):
     chain = json.loads(run("lineage", directory, "--json").stdout)
     assert chain[0]["mutations"] == []
     assert chain[-1]["fitness"] == json.loads(run("best", directory, "--json").stdout)["fitness"]
-    assert set(chain[0]) == {"id", "mutations", "fitness", "learning_rate", "parameters", "state", "network"}
+    keys = {"id", "mutations", "second", "fitness", "learning_rate", "parameters", "state", "network"}
+    assert set(chain[0]) == keys
     assert "(the beginning)" in run("lineage", directory, chain[0]["id"][-8:]).stdout
 
 
