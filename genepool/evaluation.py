@@ -100,6 +100,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """Training steps taken."""
     inherited: tuple[str, ...] = ()
     """Names of the tensors taken over from the parent."""
+    second: tuple[str, ...] = ()
+    """Names of those among them that came from the second parent."""
     fresh: tuple[str, ...] = ()
     """Names of the tensors drawn anew."""
     losses: tuple[tuple[int, float], ...] = ()
@@ -116,6 +118,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """What the race against its parent came to, where there was one."""
     look: tuple[int, float] | None = None
     """The step at which it was looked at, and its accuracy then, on some of the validation images."""
+
+
+class Second(NamedTuple):
+    """What a child has from its second parent."""
+
+    form: str
+    """How the two are brought together: a name of genepool.recombination."""
+    weights: bytes
 
 
 class Trained(NamedTuple):
@@ -138,6 +148,7 @@ class Evaluator(Protocol):
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
         plan: Plan = EVERYTHING_AS_SET,
+        second: Second | None = None,
     ) -> Trained:
         """Trains the DNA from the parent's weights where they fit, or goes on from a checkpoint, and validates it.
 

@@ -5,11 +5,14 @@ No logic of its own: what evolves is in evolution/, what is stored in population
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -18,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from genepool.analysis import History, Ledger, Point, Row, Stopwatch, front, spending
-from genepool.dna import DNA, Largest, Price, Size, cropped, price, size
+from genepool.analysis import Change, History, Ledger, Mark, Point, Row, Stopwatch, front, marks, spending
+from genepool.dna import DNA, Largest, Price, Shape, Size, cropped, price, size
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -37,6 +40,8 @@ from genepool.evolution import (
     SETPOINTS,
     Breeding,
     Budget,
+    Escape,
+    Intervention,
     Phase,
     Planning,
     Pricing,
@@ -47,7 +52,15 @@ from genepool.evolution import (
 )
 from genepool.mutations import MUTATIONS
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State
-from genepool.population.manifest import Manifest, config_versions, publish_config, read_config, read_manifest
+from genepool.population.manifest import (
+    Manifest,
+    Published,
+    config_versions,
+    publish_version,
+    published,
+    read_config,
+    read_manifest,
+)
 from genepool.settings import FIXED, Settings, changed, from_values, to_values
 
 if TYPE_CHECKING:
@@ -63,7 +76,7 @@ class Experiment:
         self.manifest = manifest
         self._files = Files()
         self._settings: dict[int, Settings] = {}
-        self._rules: Rules | None = None
+        self._rules: tuple[tuple[int, bool], Rules] | None = None
 
     @classmethod
     def create(cls, path: Path, settings: Settings) -> Experiment:
@@ -118,13 +131,35 @@ class Experiment:
 
     def set(self, changes: dict[str, Any]) -> int:
         """Publishes settings with some values changed, if any is; workers take them before their next step."""
-        now = self.settings()
-        new = changed(now, changes)
-        check_names(new)
-        if new == now:
-            return self.version()
-        self._refuse_other(_parted(to_values(new))[0])
-        return publish_config(self._files, str(self.path), _parted(to_values(new))[1])
+        while True:
+            version = self.version()
+            now = self.settings(version)
+            new = changed(now, changes)
+            check_names(new)
+            if new == now:
+                return version
+            self._refuse_other(_parted(to_values(new))[0])
+            told = [f"{name}={value}" for name, value in to_values(new).items() if value != to_values(now)[name]]
+            if self._publish(version + 1, new, "set " + " ".join(told)):
+                return version + 1
+
+    def intervene(self, intervention: Intervention, spent: Spending, *, who: str = "", version: int = 0) -> int | None:
+        """Publishes an intervention and returns its version; with a version given only if that is still in force."""
+        while True:
+            seen = version or self.version()
+            new = changed(self.settings(seen), intervention.changes(spent, seen + 1))
+            if self._publish(seen + 1, new, f"intervene: {intervention.label}", intervention.label, who):
+                return seen + 1
+            if version:
+                return None
+
+    def _publish(self, version: int, settings: Settings, what: str, label: str = "", who: str = "") -> bool:
+        note = Published(who=who or _user(), when=round(time.time(), 3), what=what, label=label)
+        return publish_version(self._files, str(self.path), version, _parted(to_values(settings))[1], note)
+
+    def published(self) -> dict[int, Published]:
+        """Who changed the settings, when and how, by version."""
+        return published(self._files, str(self.path))
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -151,6 +186,14 @@ class Experiment:
                 return False
 
         return front(self.history().finished(), self.settings().batch, has_weights)
+
+    def marks(self, history: History) -> list[Mark]:
+        """The interventions and their ends, for a figure."""
+        changes = []
+        for version, note in self.published().items():
+            settings = self.settings(version)
+            changes.append(Change(note.when, note.label, escape_of(settings), settings.mutations))
+        return marks(changes, history.results())
 
     # -- working -------------------------------------------------------------------------------------------------------
 
@@ -181,21 +224,24 @@ class Experiment:
 
         return of_version
 
-    def rules(self) -> Rules:
-        """What a worker goes by now."""
-        version = self.version()
-        if self._rules is None or self._rules.version != version:
-            self._rules = self._rules_of(version)
-        return self._rules
+    def rules(self, version: int | None = None, *, escaping: bool = False) -> Rules:
+        """What a worker goes by under a version of the settings, where it is the time for more mutations or not."""
+        key = version or self.version(), escaping
+        if self._rules is None or self._rules[0] != key:
+            self._rules = key, self._rules_of(*key)
+        return self._rules[1]
 
-    def _rules_of(self, version: int) -> Rules:
+    def _rules_of(self, version: int, escaping: bool) -> Rules:
         settings = self.settings(version)
+        breeding = breeding_of(settings)
+        if escaping:
+            breeding = msgspec.structs.replace(breeding, mutations=settings.escape_mutations)
         return Rules(
             version=version,
             population_size=settings.population_size,
             selection=SELECTIONS.get(settings.selection),
             setpoint=SETPOINTS.get(settings.setpoint),
-            breeding=breeding_of(settings),
+            breeding=breeding,
             planning=Planning(
                 share=settings.share,
                 first=settings.first_share,
@@ -208,6 +254,7 @@ class Experiment:
             affordable=settings.affordable,
             largest=Largest(settings.max_parameters, settings.max_flops) if settings.redraw else None,
             checkpoint_every=settings.checkpoint_every,
+            reset_version=settings.reset_version,
         )
 
     def pricing(self, data: Dataset) -> Pricing:
@@ -242,6 +289,8 @@ class Experiment:
         phase: Callable[[], Phase] = Phase,
         pricing: Pricing = lambda dna, crop: FREE_OF_CHARGE,
         sizing: Sizing = lambda dna: NOTHING,
+        spent: Callable[[], Spending] | None = None,
+        image: Shape | None = None,
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
@@ -251,13 +300,38 @@ class Experiment:
         return Worker(
             population,
             rng,
-            rules=self.rules,
+            rules=Course(self, population.who, spent or Watch(self).spent),
             evaluator=evaluator,
             reason_to_stop=reason_to_stop,
             phase=phase,
             price=pricing,
             size=sizing,
+            image=image,
         )
+
+
+class Course:
+    """What a worker goes by, asked before each step: the settings in force, and whether an escape lasts.
+
+    Any worker that finds an escape due publishes it, as the version after the one that it has seen: of several who do
+    so at once one wins, and the others find it in force.
+    """
+
+    def __init__(self, experiment: Experiment, who: str, spent: Callable[[], Spending]) -> None:
+        self._experiment, self._who, self._spent = experiment, who, spent
+
+    def __call__(self) -> Rules:
+        version = self._experiment.version()
+        escape = escape_of(self._experiment.settings(version))
+        if not escape.matters:
+            return self._experiment.rules(version)
+        spent = self._spent()
+        if escape.is_due(spent):
+            phase = Intervention(mutations=escape.mutations, individuals=escape.auto)
+            self._experiment.intervene(phase, spent, who=self._who, version=version)
+            version = self._experiment.version()
+            escape = escape_of(self._experiment.settings(version))
+        return self._experiment.rules(version, escaping=escape.lasts(spent))
 
 
 class Watch:
@@ -295,8 +369,9 @@ class Watch:
 
     def _look(self) -> str | None:
         try:
-            budget = budget_of(self._experiment.settings())
-            if not budget.limits_anything:
+            settings = self._experiment.settings()
+            budget = budget_of(settings)
+            if not (budget.limits_anything or escape_of(settings).matters):
                 return None
             self._ledger.refresh()
         except StorageError:  # what was spent is not known just now, which is no reason to stop
@@ -310,6 +385,29 @@ class Watch:
         looked, budget, spent = self._last
         elapsed = spent.seconds + time.monotonic() - looked
         return budget.phase(msgspec.structs.replace(spent, seconds=elapsed))
+
+    def spent(self) -> Spending:
+        """What has been used and reached, as far as is known."""
+        self()
+        return self._last[2]
+
+
+def _user() -> str:
+    with suppress(OSError, KeyError, ImportError):  # a number without a name, as in some containers
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    return f"somebody@{socket.gethostname()}"
+
+
+def escape_of(settings: Settings) -> Escape:
+    """When a population under these settings is trapped, and what is being done about it."""
+    return Escape(
+        alarm=settings.alarm,
+        quiet_until=settings.alarm_quiet_until,
+        auto=settings.auto_escape,
+        mutations=settings.escape_mutations,
+        individuals=settings.escape_individuals,
+        seconds=settings.escape_time,
+    )
 
 
 def budget_of(settings: Settings) -> Budget:
@@ -329,6 +427,8 @@ def breeding_of(settings: Settings) -> Breeding:
         learning_rate=settings.learning_rate,
         mutations=settings.mutations,
         odds=settings.mutation_odds or None,
+        recombination=settings.recombination,
+        recombination_odds=settings.recombination_odds,
     )
 
 

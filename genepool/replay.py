@@ -9,11 +9,18 @@ import msgspec
 
 from genepool.analysis import History, Row
 from genepool.analysis.lineage import find
-from genepool.dna import DNA, initial
-from genepool.errors import DataError
-from genepool.evaluation import Evaluation, Evaluator, Plan, Trained
-from genepool.evolution.reproduction import COPY, mutated, plan_of
+from genepool.dna import DNA, Shape, initial
+from genepool.dna.topology import topological_order
+from genepool.errors import DataError, shown
+from genepool.evaluation import Evaluation, Evaluator, Plan, Second, Trained
+from genepool.evolution.reproduction import UNCHANGED, mutated, plan_of, recombined
 from genepool.experiment import Experiment, breeding_of
+from genepool.population import Birth
+from genepool.recombination import ADOPTION, FUSION, MIXTURE
+from genepool.settings import Settings
+
+FORMS = {MIXTURE: "weights", FUSION: "fusion", ADOPTION: "probabilities"}
+"""The setting by what stands in a birth record."""
 
 
 class Repeated(NamedTuple):
@@ -36,23 +43,40 @@ class Repeated(NamedTuple):
 
 
 def replay(
-    experiment: Experiment, history: History, identity: str, evaluator: Callable[[int], Evaluator]
+    experiment: Experiment,
+    history: History,
+    identity: str,
+    evaluator: Callable[[int], Evaluator],
+    image: Shape | None = None,
 ) -> Iterator[Repeated]:
-    """Every ancestor from the first on, each mutated and trained again from its repeated parent."""
-    weights: bytes | None = None
-    dna: DNA | None = None
-    for row in _chain(history, identity):
-        settings = experiment.settings(row.birth.settings_version)
-        if dna is None:
-            dna = initial(settings.learning_rate)
-        elif any(name != COPY for name in row.birth.mutations):
-            dna, _ = mutated(dna, breeding_of(settings), row.birth.mutation_seed)
-        plan = _as_recorded(plan_of(row.birth), row.evaluation)
-        trained = evaluator(row.birth.settings_version).evaluate(
-            dna, seed=row.birth.training_seed, inherited=weights, plan=plan
-        )
-        weights = trained.weights
-        yield Repeated(row, dna, trained)
+    """Every ancestor from the first on, each mutated and trained again from its repeated parent, or parents.
+
+    The images' shape is needed where ancestors were fused.
+    """
+    done: dict[str, Repeated] = {}
+    rows = _ancestry(history, identity)
+    for number, row in enumerate(rows):
+        parents = [done[parent] for parent in row.birth.parents]
+        done[row.id] = _repeat(row, parents, experiment, evaluator, image)
+        yield done[row.id]
+        needed = {parent for later in rows[number + 1 :] for parent in later.birth.parents}
+        done = {known: repeated for known, repeated in done.items() if known in needed}
+
+
+def _repeat(
+    row: Row,
+    parents: list[Repeated],
+    experiment: Experiment,
+    evaluator: Callable[[int], Evaluator],
+    image: Shape | None,
+) -> Repeated:
+    dna = _dna(row, [parent.dna for parent in parents], experiment.settings(row.birth.settings_version), image)
+    plan = _as_recorded(plan_of(row.birth), row.evaluation)
+    inherited, second = _heritage(row.birth, [parent.trained.weights for parent in parents])
+    trained = evaluator(row.birth.settings_version).evaluate(
+        dna, seed=row.birth.training_seed, inherited=inherited, plan=plan, second=second
+    )
+    return Repeated(row, dna, trained)
 
 
 def _as_recorded(plan: Plan, evaluation: Evaluation) -> Plan:
@@ -62,11 +86,44 @@ def _as_recorded(plan: Plan, evaluation: Evaluation) -> Plan:
     return msgspec.structs.replace(plan, turns=evaluation.turns) if plan.seconds or plan.race else plan
 
 
-def _chain(history: History, identity: str) -> list[Row]:
-    chain = [find(history.rows, identity)]
-    while chain[-1].birth.parents:
-        parent = chain[-1].birth.parents[0]
-        if parent not in history.rows:
-            raise DataError(f"The record of individual {parent} is missing; `genepool check` tells more.")
-        chain.append(history.rows[parent])
-    return chain[::-1]
+def _dna(row: Row, parents: list[DNA], settings: Settings, image: Shape | None) -> DNA:
+    names, seed = row.birth.mutations, row.birth.mutation_seed
+    if not parents:
+        return initial(settings.learning_rate)
+    if not seed and all(name in UNCHANGED for name in names):  # meant, not drawn
+        return parents[0]
+    breeding = breeding_of(settings)
+    if len(parents) > 1:
+        # The record itself tells the form and, during an escape, another number of mutations than the settings do.
+        breeding = msgspec.structs.replace(breeding, mutations=len(names) - 1, recombination=FORMS[names[0]])
+        return recombined((parents[0], parents[1]), breeding, seed, image)[0]
+    # As many as there were: during an escape that is not the settings' number.
+    return mutated(parents[0], msgspec.structs.replace(breeding, mutations=len(names)), seed)[0]
+
+
+def _heritage(birth: Birth, parents: list[bytes | None]) -> tuple[bytes | None, Second | None]:
+    """What was linked in then, of what the repeated parents have now."""
+    inherited = parents[0] if birth.inherits else None
+    weights = parents[1] if birth.inherits_second else None
+    return inherited, Second(birth.mutations[0], weights) if weights is not None else None
+
+
+def _ancestry(history: History, identity: str) -> list[Row]:
+    """The individual and all its ancestors, by both parents where there are two; parents come first."""
+    found: dict[str, Row] = {}
+    waiting = [find(history.rows, identity)]
+    while waiting:
+        row = waiting.pop()
+        found[row.id] = row
+        if row.birth.origin:
+            raise DataError(
+                f"Individual {row.id} came from another population, '{shown(str(row.birth.origin.get('name')))}', and "
+                f"cannot be replayed here; replay {shown(str(row.birth.origin.get('id')))} there."
+            )
+        for parent in row.birth.parents:
+            if parent not in history.rows:
+                raise DataError(f"The record of individual {parent} is missing; `genepool check` tells more.")
+            if parent not in found:
+                waiting.append(history.rows[parent])
+    order = topological_order(tuple(found), tuple((p, row.id) for row in found.values() for p in row.birth.parents))
+    return [found[name] for name in order]

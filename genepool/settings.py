@@ -43,6 +43,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """At each reproduction."""
     mutation_odds: dict[str, float] = {}
     """By name; none given: the paper's eleven, all alike."""
+    recombination: Literal["off", "probabilities", "weights", "fusion"] = "off"
+    """Differs from the paper's main results: children of two parents, one of whom gives its mutations' odds, which then
+    evolve too; or who mix their weights; or who are fused side by side."""
+    recombination_odds: float = 0.2
+    """The share of children that have two parents, where recombination is not off."""
     learning_rate: float = 0.1
     """Of the initial individuals."""
     affordable: int = 0
@@ -70,6 +75,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """With `accuracy-per-flops`: FLOPs of one image that cost nothing."""
     flops_weight: float = 0.07
     """With `accuracy-per-flops`: twice the FLOPs are worth 5 % more accuracy at 0.07, which is MnasNet's."""
+
+    # Escaping local optima; see evolution/interventions.py. `genepool intervene` writes the last five.
+    alarm: int = 0
+    """Individuals in a row without a new best after which an alarm is shown; 0: none."""
+    auto_escape: int = 0
+    """Differs from the paper: individuals that `escape_mutations` last when the alarm rings; 0: only the alarm."""
+    escape_mutations: int = 5
+    """At each reproduction while an escape lasts."""
+    escape_individuals: int = 0
+    """An escape lasts until so many individuals have been trained in all; 0: no limit of this kind."""
+    escape_time: float = 0.0
+    """An escape lasts until the experiment has taken so many seconds; 0: no limit of this kind."""
+    alarm_quiet_until: int = 0
+    """The alarm is silent before so many individuals have been trained in all."""
+    reset_version: int = 0
+    """Whoever was born under older versions of the settings passes on no weights and must earn its fitness again."""
 
     # Training.
     steps: int = 25_600
@@ -138,6 +159,7 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("workers", 0, 10**5),
     ("workers_per_gpu", 1, 1000),
     ("mutations", 1, 1000),
+    ("recombination_odds", 0.0, 1.0),
     ("learning_rate", 1e-12, 1e6),
     ("affordable", 0, 10**9),
     ("share", 0.0, 1.0),
@@ -165,6 +187,13 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("flops", 0.0, 1e30),
     ("target", 0.0, 1.0),
     ("plateau", 0, 10**12),
+    ("alarm", 0, 10**12),
+    ("auto_escape", 0, 10**12),
+    ("escape_mutations", 1, 1000),
+    ("escape_individuals", 0, 10**12),
+    ("escape_time", 0.0, 1e11),
+    ("alarm_quiet_until", 0, 10**12),
+    ("reset_version", 0, 10**6),
 )
 
 PRESETS: dict[str, Settings] = {

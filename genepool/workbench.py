@@ -13,7 +13,7 @@ from random import Random
 import msgspec
 
 from genepool.dna import DNA, encode_in_a_line
-from genepool.evaluation import EVERYTHING_AS_SET, Evaluator, Observer, Plan, Trained, ignore
+from genepool.evaluation import EVERYTHING_AS_SET, Evaluator, Observer, Plan, Second, Trained, ignore
 from genepool.evolution.reproduction import first_birth
 from genepool.evolution.worker import Job, Worker
 from genepool.experiment import Experiment
@@ -43,10 +43,11 @@ class _Counting:
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
         plan: Plan = EVERYTHING_AS_SET,
+        second: Second | None = None,
     ) -> Trained:
         assert inherited is not None, "an individual was to be measured with its inheritance"
         trained = self._evaluator.evaluate(
-            dna, seed=seed, inherited=inherited, checkpoint=checkpoint, observe=observe, plan=plan
+            dna, seed=seed, inherited=inherited, checkpoint=checkpoint, observe=observe, plan=plan, second=second
         )
         self.count += 1
         self.stepping += trained.evaluation.stepping

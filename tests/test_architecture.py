@@ -18,7 +18,7 @@ LAYERS = (
     ("evolution", "nn", "engines", "testing", "reach"),
     ("analysis", "simulation"),
     ("experiment", "plots"),
-    ("champion", "replay", "workbench", "dashboard"),
+    ("champion", "replay", "migration", "workbench", "dashboard"),
     ("export", "study"),
     ("classifier", "ensemble", "report"),
     ("cli",),

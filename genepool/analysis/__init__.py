@@ -3,6 +3,7 @@
 from genepool.analysis.front import Point, front
 from genepool.analysis.history import History, Row
 from genepool.analysis.lineage import Ancestor, lineage
+from genepool.analysis.marks import Change, Mark, marks
 from genepool.analysis.overhead import RECENT, Overhead, overhead, overhead_by_worker
 from genepool.analysis.progress import Box, Diagram, Dot, chain, diagram, dots, four_ancestors
 from genepool.analysis.spending import Entry, Ledger, Stopwatch, spending
@@ -14,6 +15,9 @@ __all__ = [
     "Point",
     "lineage",
     "Ancestor",
+    "Mark",
+    "Change",
+    "marks",
     "Ledger",
     "Entry",
     "Stopwatch",

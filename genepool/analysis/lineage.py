@@ -9,6 +9,9 @@ import msgspec
 from genepool.analysis.history import Row
 from genepool.errors import SettingsError, shown
 
+MIGRATION = "migration"
+"""How an individual came that was born in another population."""
+
 
 class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
     """One link of the chain; the keys of its JSON form are documented and stay."""
@@ -16,6 +19,8 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     mutations: tuple[str, ...]
     """What made it out of the one before; none for the first."""
+    second: str = ""
+    """The ID of the second parent, where there are two."""
     fitness: float | None
     accuracy: float | None
     """On the validation images; the fitness, unless the objective says otherwise."""
@@ -36,7 +41,16 @@ def lineage(rows: Mapping[str, Row], identity: str) -> list[Ancestor]:
         if not parents or parents[0] not in rows:
             break
         row = rows[parents[0]]
-    return [ancestor(row) for row in reversed(chain)]
+    return [*_abroad(chain[-1]), *(ancestor(row) for row in reversed(chain))]
+
+
+def _abroad(row: Row) -> list[Ancestor]:
+    """The lineage that a migrant brought along."""
+    try:
+        before = msgspec.convert(row.birth.origin.get("lineage", []), list[Ancestor])
+    except msgspec.ValidationError:  # from another release
+        return []
+    return [msgspec.structs.replace(link, state="elsewhere") for link in before]
 
 
 def ancestor(row: Row) -> Ancestor:
@@ -45,6 +59,7 @@ def ancestor(row: Row) -> Ancestor:
     return Ancestor(
         id=row.id,
         mutations=row.birth.mutations,
+        second=row.birth.parents[1] if len(row.birth.parents) > 1 else "",
         fitness=row.fitness,
         accuracy=row.accuracy,
         learning_rate=dna.learning_rate,

@@ -27,6 +27,8 @@ VERBS = {
     "predict": "What a model says of images.",
     "lineage": "The mutations that led to an individual.",
     "set": "Change settings of an experiment while it runs.",
+    "intervene": "Help a running population out of a local optimum.",
+    "migrate": "Put copies of the best of one population into another.",
     "replay": "Rebuild an individual from its lineage, and check that it comes out the same.",
     "check": "Check every invariant of an experiment's directory.",
     "doctor": "Probe a directory's file system: is it safe for a population?",

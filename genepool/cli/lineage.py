@@ -30,7 +30,7 @@ def lineage(directory: Path, identity: str, as_json: bool) -> None:
     rows = [
         [
             link.id,
-            " + ".join(link.mutations) or "(the beginning)",
+            (" + ".join(link.mutations) or "(the beginning)") + (f" with {link.second}" if link.second else ""),
             link.network,
             "-" if link.accuracy is None else percent(link.accuracy),
             *(["-" if link.fitness is None else f"{link.fitness:.4f}"] if apart else []),

@@ -46,6 +46,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the workers' time that was not spent in steps 2 to n, of late."""
     workers: dict[str, float]
     """The same by worker."""
+    escape: str
+    """The alarm, or the phase that is to end it."""
 
 
 class Observer:
@@ -54,12 +56,14 @@ class Observer:
     def __init__(self, experiment: Experiment) -> None:
         from genepool.analysis import History, Stopwatch
 
+        self._experiment = experiment
         self._history = History(experiment.view())
         self._stopwatch = Stopwatch()
 
     def look(self) -> Standing:
         """How things stand now."""
         from genepool.analysis import RECENT, overhead, overhead_by_worker
+        from genepool.experiment import escape_of
         from genepool.population import State
 
         self._history.refresh()
@@ -83,6 +87,7 @@ class Observer:
             last=_happened(finished[-1]) if finished else "",
             overhead=overhead(lately).share,
             workers={who: of.share for who, of in overhead_by_worker(lately).items()},
+            escape=escape_of(self._experiment.settings()).told(spent),
         )
 
 
@@ -132,7 +137,7 @@ def _line(s: Standing, crew: Crew) -> str:
     return (
         f"{span(s.seconds)}, {amount(s.flops)}FLOP, {s.alive} alive, {s.training} in training, {s.trained} trained, "
         f"{s.a_minute:.0f} a minute, {crew.running()} workers, overhead {percent(s.overhead)} ({shares(s.workers)}), "
-        f"best {percent(s.best)}: {s.network or 'nobody yet'}"
+        f"best {percent(s.best)}: {s.network or 'nobody yet'}" + (f"; {s.escape}" if s.escape else "")
     )
 
 
@@ -152,6 +157,7 @@ def _panel(title: str, s: Standing, crew: Crew, remark: str) -> Panel:
         ("best", f"{percent(s.best)} validation accuracy"),
         ("network", s.network),
         ("last", s.last),
+        ("escape", s.escape),
         ("", remark),
     ):
         if value:

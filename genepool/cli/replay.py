@@ -37,7 +37,7 @@ def replay(directory: Path, identity: str, data_dir: Path | None, device: str, t
     with download_progress() as progress:
         data = prepare(experiment.source(data_dir, progress))
     links = []
-    for link in repeat(experiment, history, identity, experiment.evaluators(data, device)):
+    for link in repeat(experiment, history, identity, experiment.evaluators(data, device), data.image):
         again, recorded = link.accuracy, link.row.accuracy
         links.append({"id": link.row.id, "recorded": recorded, "replayed": again, "agrees": link.agrees})
         made = " + ".join(link.row.birth.mutations) or "the beginning"

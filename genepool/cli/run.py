@@ -85,7 +85,8 @@ def run(
 
     found = champion(experiment, source=source, device=device)
     picture = directory / "progress.png"
-    draw_progress(experiment.history().finished(), picture)
+    history = experiment.history()
+    draw_progress(history.finished(), picture, experiment.marks(history))
     click.echo(json_text(found) if as_json else page(found, picture))
 
 
@@ -100,8 +101,10 @@ def _experiment(
         if preset is not None:
             raise SettingsError(f"'{directory}' exists and keeps its settings; leave --preset out, or use --set.")
         experiment = Experiment.open(directory)
-        asked = names.override(names.changed(experiment.settings(), changes), assignments)
-        experiment.set(names.to_values(asked))
+        before = experiment.settings()
+        asked = names.override(names.changed(before, changes), assignments)
+        old = names.to_values(before)
+        experiment.set({name: value for name, value in names.to_values(asked).items() if value != old[name]})
         return experiment
     chosen = names.override(names.changed(names.preset(preset or "laptop"), changes), assignments)
     return Experiment.create(directory, chosen)

@@ -20,7 +20,8 @@ def set_(directory: Path, assignments: tuple[str, ...]) -> None:
     experiment = Experiment.open(directory)
     before = experiment.settings()
     asked = names.override(before, assignments)
-    version = experiment.set(names.to_values(asked))
     old, new = names.to_values(before), names.to_values(asked)
+    # No more than was asked for: somebody else may be changing the others.
+    version = experiment.set({name: value for name, value in new.items() if value != old[name]})
     changes = [f"{name}: {old[name]} -> {new[name]}" for name in new if new[name] != old[name]]
     click.echo("\n".join([f"settings version {version}", *(changes or ["nothing changed"])]))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from genepool.cli.options import DIRECTORY, JSON, json_text
-from genepool.cli.text import amount, percent, shares, span
+from genepool.cli.text import amount, moment, percent, shares, span
 
 
 @click.command()
@@ -16,7 +17,7 @@ from genepool.cli.text import amount, percent, shares, span
 def status(directory: Path, as_json: bool) -> None:
     """How the experiment in DIR stands. Reads only; workers may be running."""
     from genepool.analysis import overhead, overhead_by_worker
-    from genepool.experiment import Experiment, budget_of
+    from genepool.experiment import Experiment, budget_of, escape_of
 
     experiment = Experiment.open(directory)
     history = experiment.history()
@@ -25,7 +26,7 @@ def status(directory: Path, as_json: bool) -> None:
     best = history.best()
     settings = experiment.settings()
     total, by_worker = overhead(history.results()), overhead_by_worker(history.results())
-    facts = {
+    facts: dict[str, Any] = {
         "directory": str(directory),
         "data": settings.data,
         "settings_version": experiment.version(),
@@ -49,6 +50,12 @@ def status(directory: Path, as_json: bool) -> None:
         "best_accuracy": None if best is None else best.accuracy,
         "best_network": "" if best is None else best.dna.in_a_line(),
         "over": budget_of(settings).over(spent),
+        "escape": escape_of(settings).told(spent) or None,
+        "interventions": [
+            {"version": version, "when": note.when, "who": note.who, "what": note.label}
+            for version, note in experiment.published().items()
+            if note.label
+        ],
     }
     if as_json:
         click.echo(json_text(facts))
@@ -64,4 +71,8 @@ def status(directory: Path, as_json: bool) -> None:
         f"best         {percent((best.accuracy or 0.0) if best else 0.0)} validation accuracy: {facts['best_network']}",
         f"budget       {'goes on' if facts['over'] is None else facts['over']}",
     ]
+    if facts["escape"]:
+        lines.append(f"escape       {facts['escape']}")
+    for done in facts["interventions"]:
+        lines.append(f"intervention {moment(done['when'])}, by {done['who']}: {done['what']}")
     click.echo("\n".join(lines))

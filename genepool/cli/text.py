@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 
 from genepool.errors import SettingsError
@@ -49,6 +50,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def moment(when: float) -> str:
+    """A time on the wall, here."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
 
 
 def span(seconds: float) -> str:

@@ -54,9 +54,9 @@ def worker(
         number = secrets.randbits(31)
     evaluators = experiment.evaluators(data, device, number, most)
     pricing, sizing = experiment.pricing(data), experiment.sizing(data)
-    worker = experiment.worker(number, evaluators, watch, watch.phase, pricing, sizing)
+    at_work = experiment.worker(number, evaluators, watch, watch.phase, pricing, sizing, watch.spent, data.image)
     try:
-        reason = worker.run()
+        reason = at_work.run()
     finally:
-        worker.population.close()
+        at_work.population.close()
     click.echo(f"The worker stops: {reason}.", err=True)

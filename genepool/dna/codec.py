@@ -19,11 +19,13 @@ class _Version(msgspec.Struct):
     version: int
 
 
-class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     version: int
     learning_rate: float
     vertices: tuple[Vertex, ...]
     edges: tuple[Conv | Identity, ...]
+    odds: dict[str, float] = {}
+    """Only where they evolve, so that other DNAs read as ever."""
 
 
 _documents = msgspec.json.Decoder(_Document)
@@ -37,7 +39,9 @@ def encode(dna: DNA) -> str:
 
 def encode_in_a_line(dna: DNA) -> bytes:
     """The same for programs: the shortest form."""
-    document = _Document(version=VERSION, learning_rate=dna.learning_rate, vertices=dna.vertices, edges=dna.edges)
+    document = _Document(
+        version=VERSION, learning_rate=dna.learning_rate, vertices=dna.vertices, edges=dna.edges, odds=dict(dna.odds)
+    )
     return msgspec.json.encode(document)
 
 
@@ -51,7 +55,12 @@ def decode(text: str | bytes) -> DNA:
         raise InvalidDNAError("it is nested too deeply to be a DNA.") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidDNAError(f"it is not a DNA in JSON: {shown(str(error))}.") from None
-    return DNA(learning_rate=document.learning_rate, vertices=document.vertices, edges=document.edges)
+    return DNA(
+        learning_rate=document.learning_rate,
+        vertices=document.vertices,
+        edges=document.edges,
+        odds=tuple(document.odds.items()),
+    )
 
 
 def _read_document(text: str | bytes) -> _Document:

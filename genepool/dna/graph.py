@@ -27,16 +27,20 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     learning_rate: float
     vertices: tuple[Vertex, ...]
     edges: tuple[Conv | Identity, ...]
+    odds: tuple[tuple[str, float], ...] = ()
+    """Differs from the paper's main results: how likely each mutation is, by name, where that evolves too."""
 
     def __post_init__(self) -> None:
         check(self)
+        force_setattr(self, "odds", tuple(sorted(self.odds)))
         place = {vertex: i for i, vertex in enumerate(self.order)}
-        force_setattr(self, "vertices", tuple(sorted(self.vertices, key=lambda v: place[v.id])))
-        force_setattr(
-            self,
-            "edges",
-            tuple(sorted(self.edges, key=lambda e: (place[e.to_vertex], -e.depth_precedence, place[e.from_vertex]))),
-        )
+        vertices = [place[vertex.id] for vertex in self.vertices]
+        if vertices != sorted(vertices):
+            force_setattr(self, "vertices", tuple(sorted(self.vertices, key=lambda v: place[v.id])))
+        edges = [(place[edge.to_vertex], -edge.depth_precedence, place[edge.from_vertex]) for edge in self.edges]
+        if edges != (ordered := sorted(edges)):
+            by_key = dict(zip(edges, self.edges, strict=True))
+            force_setattr(self, "edges", tuple([by_key[key] for key in ordered]))
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -61,7 +65,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The vertices' IDs, each after all that lead to it; the input first, the output last."""
-        return topological_order(tuple([vertex.id for vertex in self.vertices]), tuple(self.arcs))
+        return topological_order([vertex.id for vertex in self.vertices], self.arcs)
 
     @property
     def arcs(self) -> list[tuple[str, str]]:
@@ -115,7 +119,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.vertex[edge.from_vertex].outputs_mutable and self.vertex[edge.to_vertex].inputs_mutable
 
     def in_a_line(self) -> str:
-        """The backbone as the paper's figures write it: `C3x3 +BN+R | C3x3/2 | ...`, then the skips."""
+        """The backbone as the paper's figures write it: `C3x3 +BN+R | C3x3/2 | ...`, then skips, then the rest."""
         layers: list[str] = []
         for edge in self.backbone:
             active = "+BN+R" if self.vertex[edge.to_vertex].type == "bn_relu" else ""
@@ -127,7 +131,10 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             elif active:
                 layers.append(active[1:])
         skips = f", {len(self.skips)} skip{'s' if len(self.skips) > 1 else ''}" if self.skips else ""
-        return (" ".join(layers) or "no hidden layer") + skips
+        on = set(self.backbone_vertices)
+        count = sum(not on.issuperset(conv.arc) for conv in self.convs)
+        beside = f", {count} convolution{'s' if count > 1 else ''} beside" if count else ""
+        return (" ".join(layers) or "no hidden layer") + skips + beside
 
     # -- editing: each returns a new, checked DNA ----------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ LEARNING_RATE_BOUNDS = (1e-12, 1e6)
 DEPTH_FACTOR_BOUNDS = (1e-6, 1e6)
 FILTER_HALF_BOUNDS = (0.0, 500.0)
 STRIDE_SCALE_BOUNDS = (0.0, 16.0)
+ODDS_BOUNDS = (1e-6, 1e6)
+MAX_ODDS = 1000
 PRECEDENCE_BOUNDS = (-1_000_000, 1_000_000)
 
 _EDGE_BOUNDS: tuple[tuple[str, tuple[float, float]], ...] = (
@@ -51,6 +53,8 @@ def check(dna: DNA) -> None:
         raise _out_of_bounds("the learning rate", dna.learning_rate, LEARNING_RATE_BOUNDS)
     _check_counts(dna)
     _check_ids(dna)
+    if dna.odds:
+        _check_odds(dna)
     for vertex in dna.vertices:
         if not 0.0 <= vertex.leakiness <= 1.0:
             raise _out_of_bounds(f"vertex '{vertex.id}': leakiness", vertex.leakiness, (0.0, 1.0))
@@ -108,6 +112,16 @@ def _check_ids(dna: DNA) -> None:
     if repeated is not None:
         name, count = repeated
         raise InvalidDNAError(f"the ID '{name}' is used {count} times; each vertex and edge needs its own.")
+
+
+def _check_odds(dna: DNA) -> None:
+    names = [name for name, _ in dna.odds]
+    if len(names) > MAX_ODDS or len(set(names)) < len(names) or not all(map(_is_id, names)):
+        raise InvalidDNAError("the odds of its mutations have names that are not allowed, too many or repeated.")
+    low, high = ODDS_BOUNDS
+    for name, odds in dna.odds:
+        if not low <= odds <= high:
+            raise _out_of_bounds(f"the odds of '{name}'", odds, ODDS_BOUNDS)
 
 
 def _check_ends(dna: DNA) -> None:

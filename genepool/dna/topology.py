@@ -6,9 +6,9 @@ A graph is an iterable of arcs, each a pair (from, to) of vertex IDs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 
 Arc = tuple[str, str]
 
@@ -35,13 +35,15 @@ def reachable(start: str, arcs: Iterable[Arc]) -> set[str]:
     return seen
 
 
-@lru_cache(maxsize=8)
-def topological_order(vertices: tuple[str, ...], arcs: tuple[Arc, ...]) -> tuple[str, ...]:
+def topological_order(vertices: Sequence[str], arcs: Sequence[Arc]) -> tuple[str, ...]:
     """The vertices with each after all its predecessors; ties go by ID, so that one graph has one order.
 
     Vertices on a cycle, or behind one, are left out: the result is shorter than `vertices` exactly if there is a cycle.
-    The latest are remembered, since most mutations leave the graph as it is and change a number on it.
     """
+    place = {vertex: number for number, vertex in enumerate(vertices)}
+    # Mostly they come in order, and each is joined to the next: then there is no other order.
+    if all(place[source] < place[target] for source, target in arcs) and set(arcs).issuperset(pairwise(vertices)):
+        return tuple(vertices)
     missing = dict.fromkeys(vertices, 0)
     successors: defaultdict[str, list[str]] = defaultdict(list)
     for source, target in arcs:

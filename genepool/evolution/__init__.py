@@ -1,6 +1,7 @@
 """The evolutionary algorithm: what a worker does with a population. No torch in here."""
 
 from genepool.evolution.budget import Budget, Spending
+from genepool.evolution.interventions import Escape, Intervention
 from genepool.evolution.planning import Phase, Planning
 from genepool.evolution.reproduction import Breeding, Newborn, first_birth, next_birth
 from genepool.evolution.selection import SELECTIONS, Pair
@@ -25,6 +26,8 @@ __all__ = [
     "next_birth",
     "Planning",
     "Phase",
+    "Escape",
+    "Intervention",
     "Budget",
     "Spending",
 ]

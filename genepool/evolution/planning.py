@@ -66,7 +66,7 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     def plan(self, phase: Phase, *, trivial: bool = False, rival: float = 0.0) -> Plan:
         """For an individual that is born now; the trivial kind has next to nothing to learn.
 
-        With a rival, the parent's accuracy, it may be a race; not in the finish, where nothing better is to be done with
+        With a rival, the parent's accuracy, it may be a race; not in the finish, where nothing better can be done with
         the time.
         """
         plan = self._time(phase, trivial)

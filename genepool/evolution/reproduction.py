@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA, decode, encode_in_a_line, initial
+from genepool.dna import DNA, Shape, decode, encode_in_a_line, initial
+from genepool.errors import MutationError
 from genepool.evaluation import EVERYTHING_AS_SET, Plan
-from genepool.mutations import mutate
+from genepool.mutations import ELEVEN, mutate
 from genepool.population import Birth, Individual
+from genepool.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, own_odds
 
 REDRAWS = 10
 COPY = "identity"
+RENEWAL = "renewal"
+UNCHANGED = frozenset({COPY, RENEWAL})
+"""What leaves the DNA as it is."""
 
 
 class Breeding(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +31,10 @@ class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """Mutations at each reproduction, one after another."""
     odds: Mapping[str, float] | None = None
     """By the mutations' names; None for the paper's eleven, all alike."""
+    recombination: Literal["off", "probabilities", "weights", "fusion"] = "off"
+    """What children have of a second parent."""
+    recombination_odds: float = 0.0
+    """The share of children that have two."""
 
 
 class Newborn(NamedTuple):
@@ -63,9 +72,54 @@ def next_birth(
     return copied_birth(parent, dna, rng, settings_version, plan)
 
 
+def recombined_birth(
+    parents: tuple[Individual, Individual],
+    dnas: tuple[DNA, DNA],
+    breeding: Breeding,
+    rng: Random,
+    settings_version: int,
+    plan: Plan = EVERYTHING_AS_SET,
+    affordable: Callable[[DNA], bool] = lambda child: True,
+    image: Shape | None = None,
+) -> Newborn | None:
+    """A child of two, the first of whom its lineage follows; None where these two cannot have one that is affordable.
+
+    Fusion needs the images' shape, since the widths of both are added up.
+    """
+    seed = rng.getrandbits(63)
+    try:
+        child, names = recombined(dnas, breeding, seed, image)
+    except MutationError:
+        return None
+    if not affordable(child):
+        return None
+    ids = tuple(parent.id for parent in parents)
+    return Newborn(_birth(child, ids, names, seed, rng, settings_version, plan), child)
+
+
+def recombined(
+    dnas: tuple[DNA, DNA], breeding: Breeding, seed: int, image: Shape | None
+) -> tuple[DNA, tuple[str, ...]]:
+    """The DNA of a child of two, and what made it: a pure function of its arguments."""
+    if breeding.recombination == "weights":
+        child, names = mutated(dnas[0], breeding, seed)
+        return child, (MIXTURE, *names)
+    if breeding.recombination == "probabilities":
+        child, names = mutated(msgspec.structs.replace(dnas[0], odds=dnas[1].odds), breeding, seed)
+        return child, (ADOPTION, *names)
+    if image is None:
+        raise MutationError("without the images' shape nothing can be fused.")
+    return fuse(*dnas, image, Random(seed)), (FUSION,)
+
+
 def copied_birth(parent: Individual, dna: DNA, rng: Random, settings_version: int, plan: Plan) -> Newborn:
     """The same network again, to be trained further; the paper's identity mutation, not drawn but meant."""
     return Newborn(_birth(dna, (parent.id,), (COPY,), 0, rng, settings_version, plan), dna)
+
+
+def renewed_birth(former: Individual, dna: DNA, rng: Random, settings_version: int, plan: Plan) -> Newborn:
+    """The same network again, to be trained from fresh weights: the simultaneous reset of the paper's supplement."""
+    return Newborn(_birth(dna, (former.id,), (RENEWAL,), 0, rng, settings_version, plan), dna)
 
 
 def plan_of(birth: Birth) -> Plan:
@@ -75,11 +129,14 @@ def plan_of(birth: Birth) -> Plan:
 
 def mutated(dna: DNA, breeding: Breeding, seed: int) -> tuple[DNA, tuple[str, ...]]:
     """The DNA after a reproduction's mutations, and their names: a pure function of its arguments."""
-    rng, names = Random(seed), []
+    rng, names, odds = Random(seed), [], breeding.odds
+    evolving = breeding.recombination == "probabilities"
+    if evolving:
+        odds = own_odds(dna, breeding.odds or dict.fromkeys(ELEVEN, 1.0))
     for _ in range(breeding.mutations):
-        name, dna = mutate(dna, rng, breeding.odds)
+        name, dna = mutate(dna, rng, odds)
         names.append(name)
-    return dna, tuple(names)
+    return drifted(dna, odds, rng) if evolving and odds else dna, tuple(names)
 
 
 def dna_of(birth: Birth) -> DNA:

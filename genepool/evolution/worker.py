@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA, Largest, Price, Size
+from genepool.dna import DNA, Largest, Price, Shape, Size
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -23,10 +23,19 @@ from genepool.errors import (
     StepAbandoned,
     StorageError,
 )
-from genepool.evaluation import Evaluator, Plan, Progress, Trained
+from genepool.evaluation import Evaluator, Plan, Progress, Second, Trained
 from genepool.evolution import setpoint
 from genepool.evolution.planning import SHORTEST, Phase, Planning
-from genepool.evolution.reproduction import Breeding, copied_birth, dna_of, first_birth, next_birth, plan_of
+from genepool.evolution.reproduction import (
+    Breeding,
+    copied_birth,
+    dna_of,
+    first_birth,
+    next_birth,
+    plan_of,
+    recombined_birth,
+    renewed_birth,
+)
 from genepool.evolution.selection import Pair, Selection, tournament
 from genepool.evolution.setpoint import SetPoint
 from genepool.population import Birth, Checkpoint, Individual, Population, State
@@ -66,6 +75,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What a child may not outgrow, or its mutation is drawn again; None: it is born, whatever becomes of it."""
     checkpoint_every: float = 60.0
     """Seconds between two checkpoints of one training."""
+    reset_version: int = 0
+    """Whoever was born under an older version has weights that are to be forgotten."""
 
 
 class Job(NamedTuple):
@@ -76,6 +87,8 @@ class Job(NamedTuple):
     dna: DNA
     parent: Individual | None = None
     checkpoint: Checkpoint | None = None
+    second: Individual | None = None
+    """The other parent."""
 
 
 class ToldToStop(StepAbandoned):
@@ -99,13 +112,14 @@ class Worker:
         phase: Callable[[], Phase] = Phase,
         price: Pricing = lambda dna, crop: FREE_OF_CHARGE,
         size: Sizing = lambda dna: NOTHING,
+        image: Shape | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.population, self.rng = population, rng
         self.reason_to_stop, self.clock = reason_to_stop, clock
         self._read_rules, self._evaluator, self._sleep = rules, evaluator, sleep
-        self._phase, self._price, self._size = phase, price, size
+        self._phase, self._price, self._size, self._image = phase, price, size, image
         self.rules = rules()
         self._steps = self._troubles = 0
 
@@ -145,6 +159,9 @@ class Worker:
             better, worse = self._draw_pair()
         except PopulationTooSmallError:
             return self._make_trivial()
+        for individual in (better, worse):
+            if self._is_to_be_forgotten(individual):
+                return self._renew(individual)
         decision = self.rules.setpoint(self.population.census(), self.rules.population_size, self.rng)
         if decision.kill and self._enough_alive():
             self.population.kill(worse)
@@ -158,6 +175,27 @@ class Worker:
                 return self.rules.selection(one, other, self.rng)
         raise PopulationTooSmallError("no two individuals are alive yet.")
 
+    def _is_to_be_forgotten(self, individual: Individual) -> bool:
+        """Whether its weights, and the fitness that it owes to them, are from before a reset of all weights."""
+        since = self.rules.reset_version
+        return bool(since) and self.population.read_birth(individual).settings_version < since
+
+    def _renew(self, individual: Individual) -> Job:
+        """The same network again with fresh weights, in the place of the one whose weights are to be forgotten.
+
+        It is born before the other dies, so that no crash in between loses the network; of two who do this at once, one
+        wins the other's death, and the loser gives its copy up.
+        """
+        plan = self.rules.planning.plan(self._phase())
+        birth, dna = renewed_birth(individual, self._dna_of(individual), self.rng, self.rules.version, plan)
+        child = self.population.create(birth)
+        try:
+            self.population.kill(individual, "reset")
+        except ConcurrencyError:
+            self.population.fail(child, "twice", "Somebody else renewed the same individual first.")
+            raise
+        return Job(child, birth, dna)
+
     def _enough_alive(self) -> bool:
         """Whether one may die; counted for this very death if it is close, for old counts could end in extinction."""
         needed = setpoint.floor(self.rules.population_size)
@@ -168,10 +206,45 @@ class Worker:
         dna = self._dna_of(parent)
         plan = self.rules.planning.plan(self._phase(), rival=self._rival(parent))
         affordable = self._wanted(parent, plan)
+        if (job := self._recombine(parent, dna, plan, affordable)) is not None:
+            return job
         birth, child = next_birth(
             parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable=affordable
         )
         return Job(self.population.create(birth, parent=parent), birth, child, parent=parent)
+
+    def _recombine(self, parent: Individual, dna: DNA, plan: Plan, affordable: Callable[[DNA], bool]) -> Job | None:
+        """A child with a second parent, where these are asked for and it is this child's lot."""
+        breeding = self.rules.breeding
+        if breeding.recombination == "off" or self.rng.random() >= breeding.recombination_odds:
+            return None
+        if (second := self._second_parent(parent)) is None:
+            return None
+        newborn = recombined_birth(
+            (parent, second),
+            (dna, self._dna_of(second)),
+            breeding,
+            self.rng,
+            self.rules.version,
+            plan,
+            affordable=affordable,
+            image=self._image,
+        )
+        if newborn is None:
+            return None
+        if breeding.recombination == "probabilities":  # the second gives no weights
+            return Job(self.population.create(newborn.birth, parent=parent), *newborn, parent=parent)
+        child = self.population.create(newborn.birth, parent=parent, second=second)
+        return Job(child, *newborn, parent=parent, second=second)
+
+    def _second_parent(self, first: Individual) -> Individual | None:
+        """The winner of another tournament."""
+        with suppress(PopulationTooSmallError):
+            for _ in range(DRAWS):
+                winner = self._draw_pair().better
+                if winner.id != first.id and not self._is_to_be_forgotten(winner):
+                    return winner
+        return None
 
     def _dna_of(self, parent: Individual) -> DNA:
         try:
@@ -206,6 +279,7 @@ class Worker:
     def _ranking(self) -> list[Individual]:
         """Everybody who is alive, the best first."""
         alive = [individual for individual in self.population.snapshot() if individual.state is State.ALIVE]
+        alive = [individual for individual in alive if not self._is_to_be_forgotten(individual)]
         return sorted(alive, key=lambda individual: individual.fitness or 0.0, reverse=True)
 
     def _train_further(self, ranking: list[Individual], phase: Phase) -> Job | None:
@@ -245,6 +319,7 @@ class Worker:
 
     def train(self, job: Job) -> Trained:
         """Trains an individual of the worker's own under the settings that it was born under."""
+        second = self._second_heritage(job)
         try:
             return self._evaluator(job.birth.settings_version).evaluate(
                 job.dna,
@@ -253,10 +328,11 @@ class Worker:
                 checkpoint=job.checkpoint.data if job.checkpoint else None,
                 observe=_Watchman(self, job.individual),
                 plan=plan_of(job.birth),
+                **({"second": second} if second else {}),  # an evaluator that knows but one parent will mostly do
             )
         except DataError as error:
             # Whole, but not what this program writes. The parent's are the same, and would spoil every child to come.
-            for spoilt in filter(None, (job.individual, job.parent)):
+            for spoilt in filter(None, (job.individual, job.parent, job.second)):
                 self.population.quarantine(spoilt, "weights")
             raise ConcurrencyError(f"Individual {job.individual.id} has no usable weights: {error}") from error
 
@@ -285,6 +361,18 @@ class Worker:
             if parent is not None:
                 self.population.weights(parent)  # looking is enough: what is damaged is put into quarantine
             raise
+
+    def _second_heritage(self, job: Job) -> Second | None:
+        """The same of the second parent; which of the two spoilt a training cannot be told, so both are suspected."""
+        if len(job.birth.parents) < 2:
+            return None
+        try:
+            weights = self.population.second_inherited_weights(job.individual)
+        except ConcurrencyError:
+            if job.second is not None:
+                self.population.weights(job.second)
+            raise
+        return Second(job.birth.mutations[0], weights) if weights is not None else None
 
     def _wait_for_storage(self, error: StorageError) -> None:
         """A full or failing disk is somebody's to mend: says so, waits longer each time, and goes on."""

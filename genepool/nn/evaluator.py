@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from random import Random
 from typing import Literal
 
 import msgspec
@@ -13,7 +14,7 @@ import torch
 from genepool.dna import DNA, Cost, Largest, Shape, Size, cost, cropped, individual_flops, size
 from genepool.dna.cost import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
-from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Trained, ignore
+from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Second, Trained, ignore
 from genepool.nn.accuracy import accuracy
 from genepool.nn.augment import Normaliser
 from genepool.nn.data import Dataset
@@ -24,11 +25,13 @@ from genepool.nn.pace import FEWEST
 from genepool.nn.precision import Precision
 from genepool.nn.preserving import inherit_function
 from genepool.nn.race import IMAGES
+from genepool.nn.recombination import fused, mixed
 from genepool.nn.resident import resident
 from genepool.nn.runtime import give_memory_back
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
 from genepool.objective import Objective
+from genepool.recombination import FUSION
 from genepool.settings import Settings
 
 CURVE_POINTS = 100
@@ -75,13 +78,14 @@ class TorchEvaluator:
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
         plan: Plan = EVERYTHING_AS_SET,
+        second: Second | None = None,
     ) -> Trained:
         """See genepool.evaluation.Evaluator."""
         ledger = _Ledger(self.objective, look=min(IMAGES, self._validation_images))
         try:
             ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
             ledger.size = size(dna, self._image, self._classes)
-            beside = self._beside(inherited, checkpoint, ledger.cost.parameters)
+            beside = self._beside(inherited, checkpoint, second, ledger.cost.parameters)
             _guard(ledger.cost, ledger.size, beside, self.limits)
             give_memory_back(beyond=PROCESS)
             image = cropped(self._image, plan.crop)
@@ -93,7 +97,10 @@ class TorchEvaluator:
             ledger.training = Training(
                 model, self.data, recipe, seed=seed, device=self.device, plan=plan, measure=self._look_at
             )
-            ledger.inheritance = self._inherit(model, inherited, ledger.training)
+            if second is not None and inherited is not None and self.inheritance != "none":
+                ledger.inheritance = self._inherit_from_two(model, inherited, second, ledger.training, seed)
+            else:
+                ledger.inheritance = self._inherit(model, inherited, ledger.training)
             if checkpoint is not None:
                 ledger.training.resume(checkpoint)
             ledger.training.run(observe)
@@ -111,14 +118,15 @@ class TorchEvaluator:
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
         return Trained(ledger.close(accuracy=accuracy), weights)
 
-    def _beside(self, inherited: bytes | None, checkpoint: bytes | None, parameters: int) -> int:
+    def _beside(self, inherited: bytes | None, checkpoint: bytes | None, second: Second | None, parameters: int) -> int:
         """Bytes that are in memory beside the network: what it begins with, the order of the images, an average.
 
         A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients. The
         average of the weights is there twice while a checkpoint is written.
         """
+        parents = len(inherited or b"") + (len(second.weights) if second else 0)
         average = 2 * 4 * parameters if self.recipe.averaging else 0
-        return 2 * len(inherited or b"") + len(checkpoint or b"") + 64 * len(self.data.train_labels) + average
+        return 2 * parents + len(checkpoint or b"") + 64 * len(self.data.train_labels) + average
 
     def _recipe(self, plan: Plan, cost: Cost) -> Recipe:
         """With the number of steps that the plan's operations allow."""
@@ -132,6 +140,23 @@ class TorchEvaluator:
         if self.inheritance == "preserving" and parent:
             return inherit_function(model, parent, training.first_images())
         return inherit_weights(model, parent if self.inheritance != "none" else {})
+
+    def _inherit_from_two(
+        self, model: Model, inherited: bytes, second: Second, training: Training, seed: int
+    ) -> Inheritance:
+        parents = from_bytes(inherited), from_bytes(second.weights)
+        if second.form == FUSION:
+            both = fused(model.dna, *parents)
+            found = inherit_weights(model, both.tensors)
+        else:
+            both = mixed(model, *parents, Random(f"{seed} mixture"))
+            preserving = self.inheritance == "preserving"
+            found = (
+                inherit_function(model, both.tensors, training.first_images())
+                if preserving
+                else inherit_weights(model, both.tensors)
+            )
+        return msgspec.structs.replace(found, second=tuple(name for name in found.inherited if name in both.second))
 
     def unfold(self, dna: DNA, seed: int, image: Shape | None = None) -> Model:
         """The network with fresh weights, on the device."""
@@ -225,6 +250,7 @@ class _Ledger:
             flops=self._flops(steps),
             steps=steps,
             inherited=self.inheritance.inherited,
+            second=self.inheritance.second,
             fresh=self.inheritance.fresh,
             losses=tuple(losses[:: 1 + len(losses) // CURVE_POINTS]),
             seconds=time.perf_counter() - self.started,

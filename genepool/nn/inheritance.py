@@ -13,6 +13,8 @@ class Inheritance(msgspec.Struct, frozen=True, kw_only=True):
     """The names of the tensors that were taken over, and of those that were not."""
 
     inherited: tuple[str, ...] = ()
+    second: tuple[str, ...] = ()
+    """Those of the inherited that came from a second parent."""
     fresh: tuple[str, ...] = ()
 
 

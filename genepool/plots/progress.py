@@ -4,21 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from genepool.analysis import Row
+from genepool.analysis import Mark, Row
 from genepool.errors import StorageError, shown
 from genepool.population import State
 
-ALIVE, DEAD, RECORD = "#1f5fbf", "#b0b0b0", "#d97706"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.transforms import BboxBase
+
+ALIVE, DEAD, RECORD, MARK = "#1f5fbf", "#b0b0b0", "#d97706", "#7a1f5f"
+LEVELS = 18
+"""Lines of labels that fit into the figure, one below the other."""
 
 
-def draw_progress(rows: Sequence[Row], path: Path) -> None:
-    """Draws the finished individuals, which stand in the order in which they became alive."""
+def draw_progress(rows: Sequence[Row], path: Path, marks: Sequence[Mark] = ()) -> None:
+    """Draws the finished individuals, which stand in the order in which they became alive, and what was done then."""
+    figure = progress_figure(rows, marks)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise StorageError(f"The figure cannot be written to '{shown(path)}': {error.strerror or error}.") from None
+
+
+def progress_figure(rows: Sequence[Row], marks: Sequence[Mark] = ()) -> Figure:
+    """The same, not yet written."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    hours, accuracy, alive = _points(rows)
+    start = _start(rows)
+    hours, accuracy, alive = _points(rows, start)
     unit, scale = ("hours", 3600) if hours and hours[-1] > 7200 else ("minutes", 60)
     times = [seconds / scale for seconds in hours]
     size = max(2.0, min(24.0, 6000 / max(1, len(rows))))
@@ -36,16 +54,43 @@ def draw_progress(rows: Sequence[Row], path: Path) -> None:
     axes.grid(alpha=0.25)
     axes.legend(loc="lower right", frameon=False)
     axes.set_title(f"{len(rows)} individuals", loc="left", fontsize=10)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise StorageError(f"The figure cannot be written to '{shown(path)}': {error.strerror or error}.") from None
+    if marks:
+        _mark(figure, axes, [(max(0.0, mark.time - start) / scale, mark.label) for mark in marks])
+    return figure
 
 
-def _points(rows: Sequence[Row]) -> tuple[list[float], list[float], list[bool]]:
-    """Seconds since the first training began, accuracy, and whether it is alive."""
+def _mark(figure: Figure, axes: Axes, marks: Sequence[tuple[float, str]]) -> None:
+    """A dashed line and a label for each, at the first height at which the label overlaps no other."""
+    axes.set_xlim(right=max(axes.get_xlim()[1], 1.02 * max(x for x, _ in marks)))
+    for x, _ in marks:
+        axes.axvline(x, color=MARK, linestyle="--", linewidth=0.9, zorder=1)
+    figure.draw_without_rendering()  # fixes the axes: only then are widths of labels known on its scale
+    left, right = axes.get_xlim()
+    taken: list[BboxBase] = []
+    for x, label in marks:
+        side = "right" if x > (left + right) / 2 else "left"
+        text = axes.text(
+            x, 1.0, f" {label} ", fontsize=7, color=MARK, ha=side, va="top", transform=axes.get_xaxis_transform(),
+        )  # fmt: skip
+        for level in range(LEVELS):
+            text.set_y(0.99 - level / LEVELS)
+            box = text.get_window_extent()
+            if not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+        else:  # more than can be read; the line is there
+            text.remove()
+
+
+def _start(rows: Sequence[Row]) -> float:
+    """When the first training began."""
     results = [row.result for row in rows if row.result is not None]
-    start = min((r.finished - float(r.metrics.get("seconds", 0.0)) for r in results), default=0.0)
+    return min((r.finished - float(r.metrics.get("seconds", 0.0)) for r in results), default=0.0)
+
+
+def _points(rows: Sequence[Row], start: float) -> tuple[list[float], list[float], list[bool]]:
+    """Seconds since the start, accuracy, and whether it is alive."""
+    results = [row.result for row in rows if row.result is not None]
     return (
         [result.finished - start for result in results],
         [row.accuracy or 0.0 for row in rows if row.result is not None],

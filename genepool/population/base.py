@@ -9,7 +9,7 @@ The promise about concurrency, which `genepool.testing.population_contract` exam
 * A change whose outcome is not known at once is looked up. If that fails too, or the disk refuses, `StorageError` is
   raised: the change has happened wholly or not at all, and the next listing tells which. Repeating it is safe: a change
   that the same worker made before either wins again, with nothing changed, or is refused.
-* An individual is visible only when it is complete, and what its parent passed on belongs to it from then on: nobody's
+* An individual is visible only when it is complete, and what its parents passed on belongs to it from then on: nobody's
   collection of the parent can take it away.
 * What `finish` has returned is never lost: the individual is in the population, or its fossil is in the archive.
 * Whoever trains may die. Its individual is taken over once its beat has not changed for a whole lease, seen by an
@@ -72,6 +72,10 @@ class PopulationView(abc.ABC):
         """What a TRAINING individual got from its parent, checked; None if it inherits nothing."""
 
     @abc.abstractmethod
+    def second_inherited_weights(self, individual: Individual) -> bytes | None:
+        """What a TRAINING individual got from its second parent, checked; None if there is no such thing."""
+
+    @abc.abstractmethod
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
         """The furthest undamaged checkpoint of all attempts at a TRAINING individual."""
 
@@ -132,8 +136,8 @@ class Population(PopulationView):
     # Changing.
 
     @abc.abstractmethod
-    def create(self, birth: Birth, *, parent: Individual | None = None) -> Individual:
-        """Makes a TRAINING individual owned by the caller; it gets its parent's weights before anybody can see it."""
+    def create(self, birth: Birth, *, parent: Individual | None = None, second: Individual | None = None) -> Individual:
+        """Makes a TRAINING individual owned by the caller; it gets its parents' weights before anybody can see it."""
 
     @abc.abstractmethod
     def save_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:

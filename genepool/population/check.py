@@ -123,8 +123,9 @@ class _Inspection:
                 self._broken("I13", place, f"names version {birth.settings_version} of the settings, which is unknown")
         if state in (State.ALIVE, State.DEAD):
             self._reading("I3", individual, lambda: self._view.verify(individual))
-        elif state is State.TRAINING and birth is not None and birth.inherits is not None:
+        elif state is State.TRAINING and birth is not None:
             self._reading("I6", individual, lambda: self._view.inherited_weights(individual))
+            self._reading("I6", individual, lambda: self._view.second_inherited_weights(individual))
 
     def _reading(self, invariant: str, individual: Individual, read: Callable[[], object]) -> Birth | None:
         try:

@@ -2,6 +2,7 @@
 
     dna.json                            the birth record
     inherit.safetensors                 hard link to (or copy of) the parent's weights; removed after training
+    inherit2.safetensors                the same of the second parent, where there is one
     <epoch>-<who>.<part>                what an attempt wrote: result, weights, checkpoint, ... (naming.py has them all)
 
 Every path holds the individual's whole name, so a former owner's calls fail with ENOENT from the moment of a takeover.
@@ -71,7 +72,7 @@ class Contents:
             birth.id != individual.id
             or birth.experiment != self._experiment
             or not all(naming.is_id(parent) and parent != birth.id for parent in birth.parents)
-            or not (birth.inherits is None or naming.is_hash(birth.inherits))
+            or not all(found is None or naming.is_hash(found) for found in (birth.inherits, birth.inherits_second))
         )
         if wrong:
             raise Damaged("dna", f"{naming.BIRTH} of {individual.id} belongs to another individual or experiment")
@@ -102,11 +103,11 @@ class Contents:
             raise Damaged("files", f"{name} of {individual.id} does not have the hash that its result promises")
         return data
 
-    def inherited(self, individual: Individual, birth: Birth) -> bytes:
-        """The parent's weights, checked."""
-        data = self._load(individual, naming.INHERITED, LARGEST_FILE)
-        if sha256(data) != birth.inherits:
-            raise Damaged("inherit", f"{naming.INHERITED} of {individual.id} does not have the hash of its parent's")
+    def inherited(self, individual: Individual, place: str, promised: str) -> bytes:
+        """A parent's weights, checked."""
+        data = self._load(individual, place, LARGEST_FILE)
+        if sha256(data) != promised:
+            raise Damaged("inherit", f"{place} of {individual.id} does not have the hash of its parent's")
         return data
 
     def reason(self, individual: Individual) -> str:

@@ -118,9 +118,10 @@ class DirectoryPopulation(DirectoryView, Population):
 
     # Changing.
 
-    def create(self, birth: Birth, *, parent: Individual | None = None) -> Individual:
+    def create(self, birth: Birth, *, parent: Individual | None = None, second: Individual | None = None) -> Individual:
         staging = Individual(id=self._next_id(), state=State.STAGING, owner=self.who)
         source, inherits = self._heritage(parent)
+        second_source, inherits_second = self._heritage(second)
         record = msgspec.structs.replace(
             birth,
             dna=msgspec.Raw(in_a_line(bytes(birth.dna))),
@@ -128,15 +129,18 @@ class DirectoryPopulation(DirectoryView, Population):
             experiment=self.manifest.uuid,
             created=round(self._files.wall(), 3),
             inherits=inherits,
+            inherits_second=inherits_second,
         )
         try:
-            self._writer.write_staging(staging, record, source)
+            self._writer.write_staging(staging, record, source, second_source)
         except OSError as error:
             # Whatever stays of it is found by a sweep, as garbage of ours. From the rename on nothing may be removed
             # by its old name: if the rename was done after all, a client's cache may lead that name to the new one.
             with contextlib.suppress(OSError):
                 self._files.remove_tree(self._shards.path(staging))
-            raise self._lost_parent(parent, error) from error
+            raise self._lost_parents((parent, second), error) from error
+        if second is not None:
+            self._untidy.add(staging.id)
         self._newborn = record
         return self._move("create", staging, staging.published(), sync=True)
 
@@ -159,10 +163,11 @@ class DirectoryPopulation(DirectoryView, Population):
             return None, None
         return f"{self._shards.path(parent)}/{naming.of_attempt(parent.attempt, naming.WEIGHTS)}", weights.sha256
 
-    def _lost_parent(self, parent: Individual | None, error: OSError) -> StorageError | ConcurrencyError:
+    def _lost_parents(self, parents: tuple[Individual | None, ...], error: OSError) -> StorageError | ConcurrencyError:
         # Killed and collected meanwhile, or damaged: reading it again tells, and deals with it.
-        if error.errno == errno.ENOENT and parent is not None and self.weights(parent) is None:
-            return ConcurrencyError(f"Individual {parent.id} died before its child was born; choose another pair.")
+        for parent in parents:
+            if error.errno == errno.ENOENT and parent is not None and self.weights(parent) is None:
+                return ConcurrencyError(f"Individual {parent.id} died before its child was born; choose another pair.")
         return self._storage_error(error)
 
     def save_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:

@@ -111,7 +111,7 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):
-    """How an individual came to be. The last four fields are filled in by the population that it is born into."""
+    """How an individual came to be. The last five fields are filled in by the population that it is born into."""
 
     dna: msgspec.Raw
     """The complete DNA as JSON text; the population never looks inside."""
@@ -122,12 +122,16 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     settings_version: int = 1
     plan: dict[str, Any] = {}
     """What this training gets where that is not the same for all; opaque here."""
+    origin: dict[str, Any] = {}
+    """Of one that came from another population: which, who it was there, and its lineage; opaque here."""
     id: str = ""
     experiment: str = ""
     created: float = 0.0
     """Wall time of the creator's host: for people, never for decisions."""
     inherits: str | None = None
     """SHA-256 of the parent's weights that were linked in, if any."""
+    inherits_second: str | None = None
+    """The same of the second parent, where there are two."""
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -24,12 +24,25 @@ FORMAT = 1
 DEFAULT_LEASE = 600.0
 _MANIFEST = "experiment.json"
 _CONFIG = "config"
+_PUBLISHED = "published"
+"""Stands beside the settings in the file of a version."""
 _LARGEST = 1 << 20
 _RESERVE = "reserve"
 _RESERVE_BYTES = 2 << 20
 _ONE_SHARD = 100
 _LIVING_A_SHARD = 16
 _MOST_SHARDS = 4096
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """Who put a version of the settings into force, when and what for: for people, never for decisions."""
+
+    who: str = ""
+    when: float = 0.0
+    """Wall time of its publisher's host."""
+    what: str = ""
+    label: str = ""
+    """In a few words, where it is an intervention."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,20 +208,48 @@ def read_config(files: Files, root: str, version: int | None = None) -> tuple[in
     for number in reversed(wanted):
         try:
             data = files.load(f"{root}/{_CONFIG}/{naming.config_name(number)}", _LARGEST)
-            return number, msgspec.json.decode(data, type=dict[str, Any])
+            found = msgspec.json.decode(data, type=dict[str, Any])
+            return number, {name: value for name, value in found.items() if name != _PUBLISHED}
         except (OSError, msgspec.MsgspecError, RecursionError):
             # Incomplete or gone: the one before it is in force.
             continue
     raise PopulationFormatError(f"{root}/{_CONFIG} holds no readable settings; restore the directory from a copy.")
 
 
-def publish_config(files: Files, root: str, settings: Mapping[str, Any]) -> int:
+def published(files: Files, root: str) -> dict[int, Published]:
+    """Who published each version; versions that do not tell are left out."""
+    found = {}
+    for number in config_versions(files, root):
+        with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
+            data = files.load(f"{root}/{_CONFIG}/{naming.config_name(number)}", _LARGEST)
+            found[number] = msgspec.json.decode(data, type=_Note).published
+    return found
+
+
+class _Note(msgspec.Struct):
+    published: Published
+
+
+def publish_config(files: Files, root: str, settings: Mapping[str, Any], note: Published | None = None) -> int:
     """Publishes the next version of the tunable settings and returns its number."""
-    data = msgspec.json.encode(dict(settings))
-    try:
-        while True:
+    while True:
+        try:
             number = max(config_versions(files, root), default=0) + 1
-            if publish(files, f"{root}/{_CONFIG}", naming.config_name(number), data):
-                return number
+        except OSError as error:
+            raise StorageError(f"New settings cannot be published in {root}: {error}; try again.") from error
+        if publish_version(files, root, number, settings, note):
+            return number
+
+
+def publish_version(
+    files: Files, root: str, number: int, settings: Mapping[str, Any], note: Published | None = None
+) -> bool:
+    """Publishes that very version of the tunable settings; False if somebody else was faster, and nothing is changed.
+
+    Of several who have seen the same version and want to change it, one comes through: the others look again.
+    """
+    document = {**settings, _PUBLISHED: note} if note else dict(settings)
+    try:
+        return publish(files, f"{root}/{_CONFIG}", naming.config_name(number), msgspec.json.encode(document))
     except OSError as error:
         raise StorageError(f"New settings cannot be published in {root}: {error}; try again.") from error

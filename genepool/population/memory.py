@@ -40,6 +40,7 @@ class _Body(msgspec.Struct, kw_only=True):
     individual: Individual
     birth: Birth
     inherited: bytes | None
+    inherited_second: bytes | None
     checkpoints: dict[str, Checkpoint]
     result: Result | None = None
     files: Mapping[str, bytes] | None = None
@@ -196,6 +197,9 @@ class MemoryPopulation(Population):
     def inherited_weights(self, individual: Individual) -> bytes | None:
         return self.store.body(individual).inherited
 
+    def second_inherited_weights(self, individual: Individual) -> bytes | None:
+        return self.store.body(individual).inherited_second
+
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
         found = self.store.body(individual).checkpoints.values()
         return max(found, key=lambda checkpoint: checkpoint.step, default=None)
@@ -205,8 +209,8 @@ class MemoryPopulation(Population):
 
     # Changing.
 
-    def create(self, birth: Birth, *, parent: Individual | None = None) -> Individual:
-        inherited = None if parent is None else self._heritage(parent)
+    def create(self, birth: Birth, *, parent: Individual | None = None, second: Individual | None = None) -> Individual:
+        inherited, inherited_second = (None if one is None else self._heritage(one) for one in (parent, second))
         child = Individual(id=self.store.next_id(), state=State.STAGING, owner=self.who).published()
         record = msgspec.structs.replace(
             birth,
@@ -215,8 +219,17 @@ class MemoryPopulation(Population):
             experiment=self.store.experiment,
             created=self.store.clock(),
             inherits=None if inherited is None else sha256(inherited),
+            inherits_second=None if inherited_second is None else sha256(inherited_second),
         )
-        self.store.add(_Body(individual=child, birth=record, inherited=inherited, checkpoints={}))
+        self.store.add(
+            _Body(
+                individual=child,
+                birth=record,
+                inherited=inherited,
+                inherited_second=inherited_second,
+                checkpoints={},
+            )
+        )
         return child
 
     def _heritage(self, parent: Individual) -> bytes | None:
@@ -251,7 +264,7 @@ class MemoryPopulation(Population):
             files=promise(files),
             finished=self.store.clock(),
         )
-        body.files, body.inherited, body.checkpoints = files, None, {}
+        body.files, body.inherited, body.inherited_second, body.checkpoints = files, None, None, {}
         return self.store.move(individual, alive)
 
     def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
@@ -284,7 +297,7 @@ class MemoryPopulation(Population):
     def strip(self, individual: Individual) -> None:
         individual.collected(self.who)
         body = self.store.body(individual)
-        body.files, body.inherited, body.checkpoints = {}, None, {}
+        body.files, body.inherited, body.inherited_second, body.checkpoints = {}, None, None, {}
 
     def collect(self, individual: Individual) -> None:
         individual.collected(self.who)

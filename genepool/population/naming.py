@@ -42,6 +42,9 @@ NEW = "new"
 FAILURE = "failure.json"
 BIRTH = "dna.json"
 INHERITED = "inherit.safetensors"
+SECOND = "inherit2.safetensors"
+HERITAGE = (INHERITED, SECOND)
+"""Where a child keeps the weights of its parents until it is trained."""
 PREFIX_LENGTH = 3
 """Of a state letter, the schema digit and the first separator."""
 ID_LENGTH = 25

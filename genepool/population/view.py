@@ -85,11 +85,18 @@ class DirectoryView(PopulationView):
 
     def inherited_weights(self, individual: Individual) -> bytes | None:
         birth = self._birth_of_own(individual) or self.read_birth(individual)
+        return self._inherited(individual, naming.INHERITED, birth.inherits)
+
+    def second_inherited_weights(self, individual: Individual) -> bytes | None:
+        birth = self._birth_of_own(individual) or self.read_birth(individual)
+        return self._inherited(individual, naming.SECOND, birth.inherits_second)
+
+    def _inherited(self, individual: Individual, place: str, promised: str | None) -> bytes | None:
         # It is removed after training, so what is missing later is no damage.
-        if birth.inherits is None or individual.state is not State.TRAINING:
+        if promised is None or individual.state is not State.TRAINING:
             return None
         try:
-            return self._contents.inherited(individual, birth)
+            return self._contents.inherited(individual, place, promised)
         except Damaged as damage:
             raise self._met_damage(individual, damage) from damage
 

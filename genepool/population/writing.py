@@ -44,13 +44,15 @@ class Writer:
         self.spare: Individual | None = None
         """Collected, and its directory empty: the next newborn's, since some file systems take long to make one."""
 
-    def write_staging(self, staging: Individual, birth: Birth, source: str | None) -> None:
-        """A complete new individual under its private name."""
+    def write_staging(self, staging: Individual, birth: Birth, source: str | None, second: str | None = None) -> None:
+        """A complete new individual under its private name, with the weights of its parents."""
         path = self._shards.path(staging)
         self._make_room(staging)
         self._files.save(f"{path}/{naming.BIRTH}", msgspec.json.encode(birth))
         if source is not None:
             self._link(source, path)
+        if second is not None:
+            self._link(second, path, naming.SECOND)
         self._files.sync_dir(path)
 
     def _make_room(self, staging: Individual) -> None:
@@ -61,15 +63,15 @@ class Writer:
                 return
         self._files.mkdir(self._shards.path(staging))
 
-    def _link(self, source: str, path: str) -> None:
-        target = f"{path}/{naming.INHERITED}"
+    def _link(self, source: str, path: str, name: str = naming.INHERITED) -> None:
+        target = f"{path}/{name}"
         try:
             self._files.link(source, target)
         except OSError as error:
             if error.errno in NO_LINKS:
                 self._files.save(target, self._files.load(source, LARGEST_FILE))
             # The name is ours alone: if it is there, a lost reply made the repeated request fail.
-            elif naming.INHERITED not in self._files.list(path):
+            elif name not in self._files.list(path):
                 raise
 
     def write_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
@@ -156,7 +158,7 @@ class Writer:
         path = self._shards.path(individual)
         for name in self._contents.entries(individual):
             found = naming.parse_of_attempt(name)
-            if name == naming.INHERITED or (found and found[1] not in (naming.RESULT, naming.FAILURE)):
+            if name in naming.HERITAGE or (found and found[1] not in (naming.RESULT, naming.FAILURE)):
                 self._files.remove_tree(f"{path}/{name}")
 
 
@@ -170,7 +172,7 @@ def _was_for_training(name: str, attempt: str) -> bool:
     """Whether it is not needed any more once this attempt's result counts."""
     found = naming.parse_of_attempt(name)
     if found is None:
-        return name == naming.INHERITED
+        return name in naming.HERITAGE
     return found[0] != attempt or _is_of_training(found[1])
 
 

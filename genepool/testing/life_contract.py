@@ -12,7 +12,7 @@ from genepool.errors import ConcurrencyError, PopulationTooSmallError
 from genepool.population import naming
 from genepool.population.individual import State
 from genepool.testing.exam import WEIGHTS, Exam, Examined, born, grown
-from genepool.testing.factories import make_weights
+from genepool.testing.factories import make_birth, make_weights
 
 
 class LifeContract(Examined):
@@ -93,6 +93,31 @@ class LifeContract(Examined):
         worker.collect(worker.kill(parent))
         assert worker.snapshot() == [child]
         assert worker.inherited_weights(child) == make_weights(1)
+
+    def test_a_child_of_two_keeps_what_both_passed_on_when_they_are_collected(self, exam: Exam) -> None:
+        worker = exam.join()
+        parents = grown(worker, 1), grown(worker, 2)
+        child = worker.create(make_birth(3, parents=parents), parent=parents[0], second=parents[1])
+        for parent in parents:
+            worker.collect(worker.kill(parent))
+        assert worker.snapshot() == [child]
+        assert worker.read_birth(child).parents == tuple(parent.id for parent in parents)
+        assert worker.inherited_weights(child) == make_weights(1)
+        assert worker.second_inherited_weights(child) == make_weights(2)
+        alive = worker.finish(child, fitness=0.5, files={WEIGHTS: make_weights(3)})
+        assert worker.second_inherited_weights(alive) is None
+
+    def test_a_second_parent_that_is_gone_has_no_children(self, exam: Exam) -> None:
+        worker = exam.join()
+        one, other = grown(worker, 1), grown(worker, 2)
+        worker.collect(worker.kill(other))
+        with pytest.raises(ConcurrencyError):
+            worker.create(make_birth(3, parents=(one, other)), parent=one, second=other)
+        assert worker.snapshot() == [one]
+
+    def test_a_child_of_one_has_nothing_from_a_second(self, exam: Exam) -> None:
+        worker = exam.join()
+        assert worker.second_inherited_weights(born(worker, 2, parent=grown(worker, 1))) is None
 
     def test_a_parent_that_is_gone_has_no_children(self, exam: Exam) -> None:
         worker = exam.join()

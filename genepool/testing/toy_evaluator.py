@@ -14,7 +14,7 @@ import msgspec
 
 from genepool.dna import DNA, encode
 from genepool.errors import DataError
-from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Progress, Trained, ignore
+from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Progress, Second, Trained, ignore
 
 CONVOLUTIONS = 6
 LEARNING_RATE = 0.01
@@ -49,9 +49,12 @@ class ToyEvaluator:
         checkpoint: bytes | None = None,
         observe: Observer = ignore,
         plan: Plan = EVERYTHING_AS_SET,
+        second: Second | None = None,
     ) -> Trained:
         """See genepool.evaluation.Evaluator."""
         step, state = 0, hashlib.sha256(f"{seed} {encode(dna)}".encode() + (inherited or b"")).digest()
+        if second is not None:
+            state = hashlib.sha256(state + second.weights).digest()
         if checkpoint is not None:
             step, state = _resumed(checkpoint)
         while step < self._steps:

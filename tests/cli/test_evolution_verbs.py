@@ -92,7 +92,7 @@ def test_lineage_leads_from_the_beginning_to_the_best(evolved):
     assert chain[0]["mutations"] == []
     assert chain[-1]["fitness"] == json.loads(run("best", directory, "--json").stdout)["fitness"]
     assert set(chain[0]) == {
-        "id", "mutations", "fitness", "accuracy", "learning_rate", "parameters", "state", "network",
+        "id", "mutations", "second", "fitness", "accuracy", "learning_rate", "parameters", "state", "network",
     }  # fmt: skip
     assert "(the beginning)" in run("lineage", directory, chain[0]["id"][-8:]).stdout
 

@@ -276,3 +276,25 @@ def test_one_seed_gives_one_history(world):
         rows = sorted(records(again), key=lambda row: row.individual.id)
         histories.append([(row.birth.dna, row.birth.mutations, row.individual.fitness) for row in rows])
     assert histories[0] == histories[1]
+
+
+def test_two_who_renew_the_same_individual_after_a_reset_make_one_copy_of_it(world):
+    world.worker(reason_to_stop=world.trainings(10)).run()
+    world.rules = Rules(version=2, population_size=10, reset_version=2)
+    worker, rival = world.worker(seed=1), world.worker(seed=2)
+    create, jobs = worker.population.create, []
+
+    def create_while_a_rival_is_faster(birth, **options):
+        child = create(birth, **options)
+        [victim] = [i for i in rival.population.snapshot() if i.id == birth.parents[0]]
+        jobs.append(rival._renew(victim))
+        return child
+
+    worker.population.create = create_while_a_rival_is_faster
+    with pytest.raises(ConcurrencyError):
+        worker.begin()
+    [job] = jobs
+    everybody = rival.population.snapshot()
+    assert [i for i in everybody if i.state is State.TRAINING] == [job.individual]
+    assert [i.why for i in everybody if i.state is State.FAILED] == ["twice"]
+    assert [i.why for i in everybody if i.state is State.DEAD and i.id == job.birth.parents[0]] == ["reset"]

@@ -102,6 +102,7 @@ class World:
         other = DirectoryPopulation.open("/exp", files=setup)
         self.alive = self.grow(other, 1)
         self.dead = other.kill(self.grow(other, 2))
+        self.other = self.grow(other, 6)
         self.orphan = other.create(make_birth(3, parents=(self.alive,)), parent=self.alive)
         other.save_checkpoint(self.orphan, Checkpoint(step=5, data=b"five"))
         self.adoptable = other.create(make_birth(4))
@@ -189,6 +190,9 @@ OPERATIONS: dict[str, Callable[[World], object]] = {
     "records": lambda w: list(w.worker.records()),
     "create": lambda w: w.worker.create(make_birth(9)),
     "create_with_parent": lambda w: w.worker.create(make_birth(9, parents=(w.alive,)), parent=w.alive),
+    "create_with_two_parents": lambda w: w.worker.create(
+        make_birth(9, parents=(w.alive, w.other)), parent=w.alive, second=w.other
+    ),
     "save_checkpoint": lambda w: w.worker.save_checkpoint(w.mine, Checkpoint(step=1, data=b"one")),
     "finish": lambda w: w.acknowledge(w.worker.finish(w.mine, fitness=0.7, files=FILES)),
     "fail": lambda w: w.worker.fail(w.mine, "dna", "It has a cycle."),

@@ -211,8 +211,8 @@ def heritage_after_publish(patch: Patch) -> None:
     original = Writer.write_staging
     waiting: dict[str, str] = {}
 
-    def write_staging(self: Writer, staging: Individual, birth: object, source: str | None) -> None:
-        original(self, staging, birth, None)
+    def write_staging(self: Writer, staging: Individual, birth: object, source: str | None, *more: object) -> None:
+        original(self, staging, birth, None, *more)
         if source is not None:
             waiting[staging.id] = source
 
