@@ -5,10 +5,11 @@ No logic of its own: what evolves is in evolution/, what is stored in population
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -34,7 +35,10 @@ from genepool.evolution import (
     Spending,
     Worker,
 )
+from genepool.evolution.selection import tournament
+from genepool.evolution.setpoint import damped
 from genepool.mutations import MUTATIONS
+from genepool.nn.schedules import SCHEDULES
 from genepool.population import DirectoryPopulation, DirectoryView, Files
 from genepool.population.manifest import Manifest, config_versions, publish_config, read_config, read_manifest
 from genepool.settings import FIXED, Settings, changed, from_values, to_values
@@ -42,6 +46,8 @@ from genepool.settings import FIXED, Settings, changed, from_values, to_values
 if TYPE_CHECKING:
     from genepool.nn.data import Dataset
     from genepool.nn.sources import Source
+
+log = logging.getLogger(__name__)
 
 
 class Experiment:
@@ -53,6 +59,7 @@ class Experiment:
         self._files = Files()
         self._settings: dict[int, Settings] = {}
         self._rules: Rules | None = None
+        self._told: set[str] = set()
 
     @classmethod
     def create(cls, path: Path, settings: Settings) -> Experiment:
@@ -109,11 +116,19 @@ class Experiment:
         """Publishes settings with some values changed, if any is; workers take them before their next step."""
         now = self.settings()
         new = changed(now, changes)
-        check_names(new)
         if new == now:
             return self.version()
+        check_names(new, before=now)
         self._refuse_other(_parted(to_values(new))[0])
         return publish_config(self._files, str(self.path), _parted(to_values(new))[1])
+
+    def require_rules(self) -> None:
+        """Refuses to start workers none of which could make a child."""
+        if lacking := lacking_rules(self.settings()):
+            raise SettingsError(
+                f"The settings of '{shown(self.path)}' ask for {' and '.join(lacking)}, not known here; give the plugin "
+                "with --plugin, or change the setting with `genepool set`."
+            )
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -165,12 +180,15 @@ class Experiment:
 
     def _rules_of(self, version: int) -> Rules:
         settings = self.settings(version)
+        lacking, barren = lacking_mutations(settings), lacking_rules(settings)
+        self._tell(lacking, barren)
         return Rules(
             version=version,
             population_size=settings.population_size,
-            selection=SELECTIONS.get(settings.selection),
-            setpoint=SETPOINTS.get(settings.setpoint),
-            breeding=breeding_of(settings),
+            selection=tournament if barren else SELECTIONS.get(settings.selection),
+            setpoint=damped if barren else SETPOINTS.get(settings.setpoint),
+            breeding=breeding_of(settings, lacking),
+            barren=bool(barren),
             planning=Planning(
                 share=settings.share,
                 first=settings.first_share,
@@ -182,6 +200,14 @@ class Experiment:
             affordable=settings.affordable,
             checkpoint_every=settings.checkpoint_every,
         )
+
+    def _tell(self, lacking: tuple[str, ...], barren: tuple[str, ...]) -> None:
+        """Of each name that is not known here, once."""
+        names = {f"the mutation '{shown(name)}'": "leaves it out of its draws" for name in lacking}
+        names |= dict.fromkeys(barren, "makes no children and only takes over what it can train")
+        for name in names.keys() - self._told:
+            log.warning("This worker lacks %s and %s; start one with --plugin to have it used.", name, names[name])
+        self._told |= names.keys()
 
     def pricing(self, data: Dataset) -> Pricing:
         """What networks cost on these images."""
@@ -282,21 +308,54 @@ def budget_of(settings: Settings) -> Budget:
     )
 
 
-def breeding_of(settings: Settings) -> Breeding:
-    """How children are made under these settings."""
+def breeding_of(settings: Settings, lacking: Iterable[str] = ()) -> Breeding:
+    """How children are made under these settings, by somebody who lacks some mutations."""
+    without = tuple(lacking)
+    odds = {name: weight for name, weight in settings.mutation_odds.items() if name not in without}
     return Breeding(
         learning_rate=settings.learning_rate,
         mutations=settings.mutations,
-        odds=settings.mutation_odds or None,
+        odds=odds if settings.mutation_odds else None,
+        lacking=without,
     )
 
 
-def check_names(settings: Settings) -> None:
-    """Refuses names that nothing answers to, before an experiment or a worker stumbles over them."""
-    SELECTIONS.get(settings.selection)
-    SETPOINTS.get(settings.setpoint)
+def lacking_mutations(settings: Settings) -> tuple[str, ...]:
+    """The mutations with odds that are not known in this process."""
+    return tuple(name for name, weight in settings.mutation_odds.items() if weight > 0 and name not in MUTATIONS)
+
+
+def lacking_rules(settings: Settings) -> tuple[str, ...]:
+    """What these settings ask for, but this process does not have, and cannot make children without."""
+    lacking = [
+        f"the {registry.noun} '{shown(name)}'"
+        for registry, name in (
+            (SELECTIONS, settings.selection),
+            (SETPOINTS, settings.setpoint),
+            (SCHEDULES, settings.schedule),
+        )
+        if name not in registry
+    ]
+    odds = settings.mutation_odds
+    if odds and not any(weight > 0 and name in MUTATIONS for name, weight in odds.items()):
+        lacking.append("every mutation that has odds")
+    return tuple(lacking)
+
+
+def check_names(settings: Settings, before: Settings | None = None) -> None:
+    """Refuses names that nothing answers to, before an experiment or a worker stumbles over them.
+
+    Those that were in force before are passed over: whoever changes something else need not have every plugin.
+    """
+    if before is None or settings.selection != before.selection:
+        SELECTIONS.get(settings.selection)
+    if before is None or settings.setpoint != before.setpoint:
+        SETPOINTS.get(settings.setpoint)
+    if before is None or settings.schedule != before.schedule:
+        SCHEDULES.get(settings.schedule)
     for name in settings.mutation_odds:
-        MUTATIONS.get(name)
+        if before is None or name not in before.mutation_odds:
+            MUTATIONS.get(name)
     if settings.mutation_odds and not any(settings.mutation_odds.values()):
         raise SettingsError("All mutation_odds are 0; give at least one mutation a chance.")
 

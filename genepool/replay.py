@@ -10,10 +10,12 @@ import msgspec
 from genepool.analysis import History, Row
 from genepool.analysis.lineage import find
 from genepool.dna import DNA, initial
-from genepool.errors import DataError
+from genepool.errors import DataError, shown
 from genepool.evaluation import Evaluator, Trained
 from genepool.evolution.reproduction import COPY, mutated, plan_of
-from genepool.experiment import Experiment, breeding_of
+from genepool.experiment import Experiment, breeding_of, lacking_mutations
+from genepool.mutations import MUTATIONS
+from genepool.settings import Settings
 
 
 class Repeated(NamedTuple):
@@ -40,7 +42,8 @@ def replay(
         if dna is None:
             dna = initial(settings.learning_rate)
         elif any(name != COPY for name in row.birth.mutations):
-            dna, _ = mutated(dna, breeding_of(settings), row.birth.mutation_seed)
+            _require(row, settings)
+            dna, _ = mutated(dna, breeding_of(settings, row.birth.lacking), row.birth.mutation_seed)
         plan = plan_of(row.birth)
         if plan.seconds:  # as many steps as there was time for then
             plan = msgspec.structs.replace(plan, turns=row.evaluation.turns)
@@ -49,6 +52,16 @@ def replay(
         )
         weights = trained.weights
         yield Repeated(row, dna, trained)
+
+
+def _require(row: Row, settings: Settings) -> None:
+    """Every mutation that took part in the draw must be here, even if it could not act: another draw is another child."""
+    for name in (*row.birth.mutations, *lacking_mutations(settings)):
+        if name not in MUTATIONS and name not in row.birth.lacking:
+            raise DataError(
+                f"The individual {row.id} was made when the mutation '{shown(name)}' had odds, which is not known here; "
+                "give the plugin that it comes from with --plugin."
+            )
 
 
 def _chain(history: History, identity: str) -> list[Row]:

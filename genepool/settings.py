@@ -68,8 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """On filters and the classifier's matrix."""
     inheritance: Literal["matching", "preserving", "none"] = "matching"
     """Of weights: those of the same name and shape; all that can be kept (differs from the paper); none."""
-    schedule: Literal["constant", "linear"] = "constant"
-    """Of the learning rate within an individual."""
+    schedule: str = "constant"
+    """Of the learning rate within an individual: constant, linear, or a plugin's."""
     nesterov: bool = False
     smoothing: float = 0.0
     """Of the labels."""

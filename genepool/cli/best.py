@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, json_text
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PLUGIN, json_text
 from genepool.cli.run import page
 
 
@@ -15,6 +15,7 @@ from genepool.cli.run import page
 @DIRECTORY
 @DATA_DIR
 @DEVICE
+@PLUGIN
 @click.option("--no-test", is_flag=True, help="Do not measure test accuracy.")
 @JSON
 def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, as_json: bool) -> None:

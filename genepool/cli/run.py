@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, json_text, memory_of_each
+from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, json_text, memory_of_each, plugin_option
 from genepool.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ INTERRUPTED = 130
 @SET
 @DEVICE
 @MEMORY
+@plugin_option(shown_to_verb=True)
 @JSON
 def run(
     directory: Path,
@@ -55,6 +56,7 @@ def run(
     assignments: tuple[str, ...],
     device: str,
     memory: str | None,
+    plugins: tuple[str, ...],
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -64,12 +66,14 @@ def run(
     loses nothing.
     """
     experiment = _experiment(directory, preset, config, options, assignments)
+    experiment.require_rules()
     count = _workers(experiment, device)
     part = memory_of_each(memory, count)
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
     handed_on = {"--device": device, "--data-dir": data_dir, "--memory": part}
     words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
+    words += [word for plugin in plugins for word in ("--plugin", plugin)]
     to_the_end = _evolve(experiment, count, words)
     if not to_the_end and experiment.history().best() is None:
         click.echo("Nobody is alive yet; the same command goes on.", err=True)

@@ -26,6 +26,8 @@ class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """Mutations at each reproduction, one after another."""
     odds: Mapping[str, float] | None = None
     """By the mutations' names; None for the paper's eleven, all alike."""
+    lacking: tuple[str, ...] = ()
+    """Mutations that belong to the odds, but are not known here; the record names them, since they change the draw."""
 
 
 class Newborn(NamedTuple):
@@ -59,7 +61,8 @@ def next_birth(
         seed = rng.getrandbits(63)
         child, names = mutated(dna, breeding, seed)
         if affordable(child):
-            return Newborn(_birth(child, (parent.id,), names, seed, rng, settings_version, plan), child)
+            birth = _birth(child, (parent.id,), names, seed, rng, settings_version, plan, breeding.lacking)
+            return Newborn(birth, child)
     return copied_birth(parent, dna, rng, settings_version, plan)
 
 
@@ -95,6 +98,7 @@ def _birth(
     rng: Random,
     version: int,
     plan: Plan,
+    lacking: tuple[str, ...] = (),
 ) -> Birth:
     return Birth(
         dna=msgspec.Raw(encode_in_a_line(dna)),
@@ -104,4 +108,5 @@ def _birth(
         training_seed=rng.getrandbits(63),
         settings_version=version,
         plan=msgspec.to_builtins(plan),
+        lacking=lacking,
     )

@@ -20,6 +20,7 @@ from genepool.errors import (
     DataError,
     InvalidDNAError,
     PopulationTooSmallError,
+    SettingsError,
     StepAbandoned,
     StorageError,
 )
@@ -37,6 +38,9 @@ log = logging.getLogger(__name__)
 DRAWS = 20
 """Pairs drawn in a row before the worker concludes that all others are busy training."""
 
+
+REST = 0.5
+"""Seconds before a worker that cannot make children looks again for something that it can do."""
 
 ASK_EVERY = 0.5
 """Seconds between two questions, during a training, whether to stop."""
@@ -61,6 +65,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """Steps that a child must have time for; 0: any child will do."""
     checkpoint_every: float = 60.0
     """Seconds between two checkpoints of one training."""
+    barren: bool = False
+    """Whether this worker lacks what these rules ask for (a plugin's selection, say): it then makes no children, takes
+    over what it can train, and leaves the rest to others."""
 
 
 class Job(NamedTuple):
@@ -131,8 +138,11 @@ class Worker:
 
     def begin(self) -> Job | None:
         """What there is to train: an abandoned individual, a child, or, where no two are alive, a trivial one."""
-        if orphans := self.population.orphans():
-            return self._resume(self.population.take_over(self.rng.choice(orphans)))
+        if (orphans := self.population.orphans()) and self._can_train(orphan := self.rng.choice(orphans)):
+            return self._resume(self.population.take_over(orphan))
+        if self.rules.barren:
+            self._sleep(REST)
+            return None
         if self.rules.planning.is_finish(phase := self._phase()) and (ranking := self._ranking()):
             return self._train_further(ranking, phase)
         try:
@@ -143,6 +153,14 @@ class Worker:
         if decision.kill and self._enough_alive():
             self.population.kill(worse)
         return self._reproduce(better) if decision.reproduce else None
+
+    def _can_train(self, orphan: Individual) -> bool:
+        """Whether what it was born under is known here; what is not is left to others."""
+        try:
+            self._evaluator(self.population.read_birth(orphan).settings_version)
+        except SettingsError:
+            return False
+        return True
 
     def _draw_pair(self) -> Pair:
         """Two different trained individuals at random; one that is in training elsewhere is left in peace."""

@@ -122,6 +122,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     settings_version: int = 1
     plan: dict[str, Any] = {}
     """What this training gets where that is not the same for all; opaque here."""
+    lacking: tuple[str, ...] = ()
+    """Mutations that had odds, but that its maker did not have and left out of the draw."""
     id: str = ""
     experiment: str = ""
     created: float = 0.0
