@@ -2,7 +2,7 @@
 
     genepool run DIR --plugin examples/lenient_selection.py --set selection=lenient
 
-A selection gets two living, trained individuals; the first of the pair that it returns may reproduce, the second may die.
+A selection gets two living, trained individuals; of the pair that it returns the first may reproduce, the second die.
 """
 
 from random import Random

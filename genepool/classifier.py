@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time as clock
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genepool import settings as names
-from genepool.engines.processes import Crew
 from genepool.errors import DataError, NotFittedError, shown
 from genepool.experiment import Experiment
 from genepool.export import best_of
@@ -36,9 +35,8 @@ from genepool.nn.prediction import image_files, read_image
 from genepool.nn.sources import ArraySource, open_source
 from genepool.nn.sources.arrays import pixel_scale, to_pixels
 from genepool.nn.weights import write_weights
+from genepool.plugins import load as load_plugins
 
-PATIENCE = 60.0
-"""Seconds for workers to hand their trainings over after Ctrl-C."""
 IMAGES = "images.npz"
 """Where the arrays of `fit` are kept in the experiment's directory, for its workers."""
 NOTE = "estimator"
@@ -64,6 +62,7 @@ class ImageClassifier:
     size         height x width that a folder's images are brought to, like "32x32"; "": their median
     preset       the settings to begin with, `laptop` or `paper`
     settings     other settings by name (see `genepool.settings.Settings`)
+    plugins      modules or .py files with mutations, selections and so on of your own
     directory    where the experiment is kept: `fit` goes on with one that is there. None: a temporary place
     verbose      whether `fit` tells on standard error how it stands
 
@@ -81,6 +80,7 @@ class ImageClassifier:
         size: str = "",
         preset: str = "laptop",
         settings: Mapping[str, Any] | None = None,
+        plugins: Sequence[str] = (),
         directory: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
@@ -92,6 +92,7 @@ class ImageClassifier:
         self.size = size
         self.preset = preset
         self.settings = settings
+        self.plugins = plugins
         self.directory = directory
         self.verbose = verbose
 
@@ -147,11 +148,12 @@ class ImageClassifier:
                 raise DataError("y is missing; give a label for each image.")
             arrays, scale = _checked(X, y)
             data = ""
+        load_plugins(self.plugins)
         self._keep_place()
         experiment = self._experiment(data or str(self._place().resolve() / IMAGES))
         if arrays is not None:
             _store(self._place() / IMAGES, *arrays)
-        _evolve(experiment, self._teller())
+        _evolve(experiment, self.plugins, self._teller())
         self.facts_, self._network = best_of(experiment, prepare(experiment.source()))
         self._scale = scale
         self.classes_ = np.array(self.facts_.classes) if arrays is None else np.unique(arrays[1])
@@ -304,15 +306,10 @@ def _store(path: Path, pixels: NDArray[np.uint8], labels: NDArray[Any]) -> None:
     temporary.replace(path)
 
 
-def _evolve(experiment: Experiment, tell: Callable[[Experiment], None]) -> None:
+def _evolve(experiment: Experiment, plugins: Sequence[str], tell: Callable[[Experiment], None]) -> None:
     """Until the budget is spent, or Ctrl-C: then trainings are handed over, and the best so far counts."""
-    crew = Crew(experiment.path, experiment.settings().workers or os.cpu_count() or 1)
     try:
-        crew.work(lambda: tell(experiment))
+        experiment.run(plugins=plugins, look=lambda: tell(experiment))
     except KeyboardInterrupt:
-        crew.stop(PATIENCE)
-        if experiment.history().best() is None:
+        if experiment.best() is None:
             raise
-    except BaseException:
-        crew.stop(PATIENCE)
-        raise

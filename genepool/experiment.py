@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from genepool.analysis import History, Ledger, Stopwatch, spending
+from genepool.analysis import Ancestor, History, Ledger, Row, Stopwatch, lineage, spending
 from genepool.dna import DNA, Price, cropped, price
+from genepool.engines.processes import Crew
 from genepool.errors import ModelTooLargeError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
@@ -28,6 +29,7 @@ from genepool.evolution import (
     SETPOINTS,
     Breeding,
     Budget,
+    Founder,
     Phase,
     Planning,
     Pricing,
@@ -39,15 +41,19 @@ from genepool.evolution.selection import tournament
 from genepool.evolution.setpoint import damped
 from genepool.mutations import MUTATIONS
 from genepool.nn.schedules import SCHEDULES
-from genepool.population import DirectoryPopulation, DirectoryView, Files
+from genepool.population import DirectoryPopulation, DirectoryView, Files, State
 from genepool.population.manifest import Manifest, config_versions, publish_config, read_config, read_manifest
 from genepool.settings import FIXED, Settings, changed, from_values, to_values
+from genepool.start import Start, keep, recall
 
 if TYPE_CHECKING:
     from genepool.nn.data import Dataset
     from genepool.nn.sources import Source
 
 log = logging.getLogger(__name__)
+
+PATIENCE = 60.0
+"""Seconds for workers to hand their trainings over when a run ends early."""
 
 
 class Experiment:
@@ -62,8 +68,14 @@ class Experiment:
         self._told: set[str] = set()
 
     @classmethod
-    def create(cls, path: Path, settings: Settings) -> Experiment:
-        """A new experiment, or the one that is there if it was made with the same fixed settings."""
+    def create(cls, path: str | os.PathLike[str], settings: Settings, start: Start | None = None) -> Experiment:
+        """A new experiment, or the one that is there if it was made with the same fixed settings.
+
+        With a start (genepool.start) its first individuals are that network, not the trivial one.
+        """
+        path = Path(path)
+        if start is not None:
+            settings = changed(settings, {"start": start.setting})
         check_names(settings)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -79,15 +91,17 @@ class Experiment:
         )
         experiment = cls(path, manifest)
         experiment._refuse_other(fixed)
+        if start is not None:
+            keep(start, path)
         return experiment
 
     @classmethod
-    def open(cls, path: Path) -> Experiment:
+    def open(cls, path: str | os.PathLike[str]) -> Experiment:
         """The experiment in a directory."""
-        return cls(path, read_manifest(Files(), str(path)))
+        return cls(Path(path), read_manifest(Files(), os.fspath(path)))
 
     def _refuse_other(self, fixed: dict[str, Any]) -> None:
-        there = self.manifest.settings
+        there = {**to_values(Settings()), **self.manifest.settings}  # an older one may lack some
         other = [f"{name} is {there[name]!r}, not {fixed[name]!r}" for name in FIXED if there.get(name) != fixed[name]]
         if other:
             raise SettingsError(
@@ -126,8 +140,8 @@ class Experiment:
         """Refuses to start workers none of which could make a child."""
         if lacking := lacking_rules(self.settings()):
             raise SettingsError(
-                f"The settings of '{shown(self.path)}' ask for {' and '.join(lacking)}, not known here; give the plugin "
-                "with --plugin, or change the setting with `genepool set`."
+                f"The settings of '{shown(self.path)}' ask for {' and '.join(lacking)}, not known here; give the "
+                "plugin with --plugin, or change the setting with `genepool set`."
             )
 
     # -- looking -------------------------------------------------------------------------------------------------------
@@ -142,15 +156,51 @@ class Experiment:
         history.refresh()
         return history
 
+    def best(self) -> Row | None:
+        """The living individual of highest fitness, or None if nobody is alive yet."""
+        return self.history().best()
+
+    def population(self) -> list[Row]:
+        """Those who are alive, the fittest first."""
+        alive = [row for row in self.history().rows.values() if row.state is State.ALIVE]
+        return sorted(alive, key=lambda row: (-(row.fitness or 0.0), row.id))
+
+    def lineage(self, identity: str | None = None) -> list[Ancestor]:
+        """From the first network to the individual of that ID, by default the best; empty if nobody is alive yet."""
+        history = self.history()
+        best = history.best()
+        if identity is None and best is None:
+            return []
+        return lineage(history.rows, identity or (best.id if best else ""))
+
     # -- working -------------------------------------------------------------------------------------------------------
+
+    def run(self, *, plugins: Iterable[str] = (), look: Callable[[], None] = lambda: None) -> None:
+        """Evolves on this machine, by processes of its own, until the budget in the settings is spent.
+
+        `look` is called about twice a second. Whatever it raises, and Ctrl-C, ends the run with nothing lost: trainings
+        are handed over. Plugins are modules or .py files; this process must have loaded them itself.
+        """
+        self.require_rules()
+        words = [word for plugin in plugins for word in ("--plugin", plugin)]
+        crew = Crew(self.path, self.settings().workers or os.cpu_count() or 1, words)
+        try:
+            crew.work(look)
+        except BaseException:
+            crew.stop(PATIENCE)
+            raise
 
     def source(self, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
         """The images, wherever they are on this machine."""
-        from genepool.nn.sources import open_source
+        return source_of(self.settings(), data_dir, progress)
 
+    def founder(self) -> Founder | None:
+        """What its first individuals are, where they are not trivial."""
         settings = self.settings()
-        size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
-        return open_source(settings.data, data_dir=data_dir, size=size, progress=progress)  # type: ignore[arg-type]
+        if not settings.start:
+            return None
+        start = recall(settings.start, self.path)
+        return Founder(start.dna, start.weights)
 
     def evaluators(
         self, data: Dataset, device: str, number: int = 0, memory: int | None = None
@@ -242,6 +292,7 @@ class Experiment:
             reason_to_stop=reason_to_stop,
             phase=phase,
             price=pricing,
+            founder=self.founder(),
         )
 
 
@@ -295,6 +346,14 @@ class Watch:
         looked, budget, spent = self._last
         elapsed = spent.seconds + time.monotonic() - looked
         return budget.phase(msgspec.structs.replace(spent, seconds=elapsed))
+
+
+def source_of(settings: Settings, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
+    """The images that the settings name, wherever they are on this machine."""
+    from genepool.nn.sources import open_source
+
+    size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
+    return open_source(settings.data, data_dir=data_dir, size=size, progress=progress)  # type: ignore[arg-type]
 
 
 def budget_of(settings: Settings) -> Budget:

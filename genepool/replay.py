@@ -35,12 +35,13 @@ def replay(
     experiment: Experiment, history: History, identity: str, evaluator: Callable[[int], Evaluator]
 ) -> Iterator[Repeated]:
     """Every ancestor from the first on, each mutated and trained again from its repeated parent."""
-    weights: bytes | None = None
+    founder = experiment.founder()
+    weights = founder.weights if founder else None
     dna: DNA | None = None
     for row in _chain(history, identity):
         settings = experiment.settings(row.birth.settings_version)
         if dna is None:
-            dna = initial(settings.learning_rate)
+            dna = founder.dna if founder else initial(settings.learning_rate)
         elif any(name != COPY for name in row.birth.mutations):
             _require(row, settings)
             dna, _ = mutated(dna, breeding_of(settings, row.birth.lacking), row.birth.mutation_seed)
@@ -55,11 +56,11 @@ def replay(
 
 
 def _require(row: Row, settings: Settings) -> None:
-    """Every mutation that took part in the draw must be here, even if it could not act: another draw is another child."""
+    """Every mutation that took part in the draw must be here, even if it could not act."""
     for name in (*row.birth.mutations, *lacking_mutations(settings)):
         if name not in MUTATIONS and name not in row.birth.lacking:
             raise DataError(
-                f"The individual {row.id} was made when the mutation '{shown(name)}' had odds, which is not known here; "
+                f"Individual {row.id} was made when the mutation '{shown(name)}' had odds, which is not known here; "
                 "give the plugin that it comes from with --plugin."
             )
 

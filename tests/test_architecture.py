@@ -17,11 +17,11 @@ LAYERS = (
     ("dna",),
     ("population", "mutations", "recombination", "evaluation"),
     ("evolution", "nn", "engines", "testing"),
-    ("analysis", "simulation"),
+    ("analysis", "simulation", "start"),
     ("experiment", "plots"),
-    ("champion", "replay", "workbench", "dashboard"),
+    ("champion", "replay", "tracking", "workbench", "dashboard"),
     ("export", "study"),
-    ("classifier",),
+    ("classifier", "model"),
     ("cli",),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}
@@ -33,6 +33,8 @@ BORDERS = {
     "matplotlib": "plots",
     "ray": "engines",
     "starlette": "dashboard",
+    "tensorboard": "tracking",
+    "mlflow": "tracking",
 }
 
 

@@ -22,6 +22,7 @@ VERBS = {
     "status": "How an experiment stands.",
     "best": "The best network, with its test accuracy and its weights.",
     "export": "Write the best network for use without Genepool: torch, ONNX or readable source.",
+    "import": "Take the DNA and weights out of an exported model, to evolve or train it on.",
     "predict": "What a model says of images.",
     "lineage": "The mutations that led to an individual.",
     "set": "Change settings of an experiment while it runs.",
@@ -36,8 +37,9 @@ VERBS = {
 }
 
 
-FUNCTIONS = {"set": "set_"}
+FUNCTIONS = {"set": "set_", "import": "import_"}
 """Of verbs whose names mean something else in Python."""
+FILES = {"import": "import_"}
 
 
 class _BadInput(click.ClickException):
@@ -55,7 +57,9 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = getattr(import_module(f"genepool.cli.{name}"), FUNCTIONS.get(name, name))
+        command: click.Command = getattr(
+            import_module(f"genepool.cli.{FILES.get(name, name)}"), FUNCTIONS.get(name, name)
+        )
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

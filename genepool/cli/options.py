@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 DATA_DIR = click.option(
@@ -25,7 +28,7 @@ def _load_plugins(ctx: click.Context, option: click.Parameter, names: tuple[str,
     return names
 
 
-def plugin_option(*, shown_to_verb: bool = False) -> Any:
+def plugin_option(*, shown_to_verb: bool = False) -> Callable[[F], F]:
     """`--plugin`, for every verb that looks up names."""
     return click.option(
         "--plugin",

@@ -2,7 +2,7 @@
 
 from genepool.evolution.budget import Budget, Spending
 from genepool.evolution.planning import Phase, Planning
-from genepool.evolution.reproduction import Breeding, Newborn, first_birth, next_birth
+from genepool.evolution.reproduction import Breeding, Founder, Newborn, first_birth, next_birth
 from genepool.evolution.selection import SELECTIONS, Pair
 from genepool.evolution.setpoint import SETPOINTS, Decision
 from genepool.evolution.worker import FREE_OF_CHARGE, Job, Pricing, Rules, Worker
@@ -18,6 +18,7 @@ __all__ = [
     "SETPOINTS",
     "Decision",
     "Breeding",
+    "Founder",
     "Newborn",
     "first_birth",
     "next_birth",

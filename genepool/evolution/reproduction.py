@@ -37,9 +37,22 @@ class Newborn(NamedTuple):
     dna: DNA
 
 
-def first_birth(breeding: Breeding, rng: Random, settings_version: int, plan: Plan = EVERYTHING_AS_SET) -> Newborn:
-    """An individual of the trivial kind that every experiment begins with."""
-    dna = initial(breeding.learning_rate)
+class Founder(NamedTuple):
+    """Differs from the paper: what the first individuals are where they are not trivial, and what they inherit."""
+
+    dna: DNA
+    weights: bytes | None = None
+
+
+def first_birth(
+    breeding: Breeding,
+    rng: Random,
+    settings_version: int,
+    plan: Plan = EVERYTHING_AS_SET,
+    founder: Founder | None = None,
+) -> Newborn:
+    """An individual of the kind that the experiment begins with: trivial, unless there is a founder."""
+    dna = initial(breeding.learning_rate) if founder is None else founder.dna
     return Newborn(_birth(dna, (), (), 0, rng, settings_version, plan), dna)
 
 

@@ -27,7 +27,7 @@ from genepool.errors import (
 from genepool.evaluation import Evaluator, Plan, Progress, Trained
 from genepool.evolution import setpoint
 from genepool.evolution.planning import SHORTEST, Phase, Planning
-from genepool.evolution.reproduction import Breeding, copied_birth, dna_of, first_birth, next_birth, plan_of
+from genepool.evolution.reproduction import Breeding, Founder, copied_birth, dna_of, first_birth, next_birth, plan_of
 from genepool.evolution.selection import Pair, Selection, tournament
 from genepool.evolution.setpoint import SetPoint
 from genepool.population import Birth, Checkpoint, Individual, Population, State
@@ -100,13 +100,14 @@ class Worker:
         reason_to_stop: Callable[[], str | None] = lambda: None,
         phase: Callable[[], Phase] = Phase,
         price: Pricing = lambda dna, crop: FREE_OF_CHARGE,
+        founder: Founder | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.population, self.rng = population, rng
         self.reason_to_stop, self.clock = reason_to_stop, clock
         self._read_rules, self._evaluator, self._sleep = rules, evaluator, sleep
-        self._phase, self._price = phase, price
+        self._phase, self._price, self._founder = phase, price, founder
         self.rules = rules()
         self._steps = self._troubles = 0
 
@@ -148,7 +149,7 @@ class Worker:
         try:
             better, worse = self._draw_pair()
         except PopulationTooSmallError:
-            return self._make_trivial()
+            return self._make_first()
         decision = self.rules.setpoint(self.population.census(), self.rules.population_size, self.rng)
         if decision.kill and self._enough_alive():
             self.population.kill(worse)
@@ -222,13 +223,13 @@ class Worker:
         birth, dna = copied_birth(best, self._dna_of(best), self.rng, self.rules.version, plan)
         return Job(self.population.create(birth, parent=best), birth, dna, parent=best)
 
-    def _make_trivial(self) -> Job | None:
+    def _make_first(self) -> Job | None:
         """One more to begin with; where enough are in training already, a short rest."""
         if self.population.census(fresh=True).living >= self.rules.population_size:
             self._sleep(0.05)
             return None
-        plan = self.rules.planning.plan(self._phase(), trivial=True)
-        birth, dna = first_birth(self.rules.breeding, self.rng, self.rules.version, plan)
+        plan = self.rules.planning.plan(self._phase(), trivial=self._founder is None)
+        birth, dna = first_birth(self.rules.breeding, self.rng, self.rules.version, plan, self._founder)
         return Job(self.population.create(birth), birth, dna)
 
     def _resume(self, individual: Individual) -> Job | None:
@@ -248,7 +249,7 @@ class Worker:
             return self._evaluator(job.birth.settings_version).evaluate(
                 job.dna,
                 seed=job.birth.training_seed,
-                inherited=self._heritage(job.individual, job.parent),
+                inherited=self._heritage(job),
                 checkpoint=job.checkpoint.data if job.checkpoint else None,
                 observe=_Watchman(self, job.individual),
                 plan=plan_of(job.birth),
@@ -276,13 +277,18 @@ class Worker:
                     raise
                 self._wait_for_storage(error)
 
-    def _heritage(self, individual: Individual, parent: Individual | None) -> bytes | None:
-        """The parent's weights as they were linked in; if they are damaged, so may be the parent's own."""
+    def _heritage(self, job: Job) -> bytes | None:
+        """The parent's weights as they were linked in; if they are damaged, so may be the parent's own.
+
+        Whoever has no parent gets the founder's, if there is one.
+        """
+        if not job.birth.parents and self._founder is not None:
+            return self._founder.weights
         try:
-            return self.population.inherited_weights(individual)
+            return self.population.inherited_weights(job.individual)
         except ConcurrencyError:
-            if parent is not None:
-                self.population.weights(parent)  # looking is enough: what is damaged is put into quarantine
+            if job.parent is not None:
+                self.population.weights(job.parent)  # looking is enough: what is damaged is put into quarantine
             raise
 
     def _wait_for_storage(self, error: StorageError) -> None:

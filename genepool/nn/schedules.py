@@ -1,4 +1,4 @@
-"""How the learning rate goes within one individual's training. A new way is one function and one registration. No torch.
+"""How the learning rate goes within one training. A new way is one function and one registration. No torch.
 
 This is the door for a training recipe of one's own: the loop, its checkpoints and its bit-for-bit resumption stay ours.
 """
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from genepool.registry import Registry
 
 Schedule = Callable[[int, int], float]
-"""(steps done, steps in all) -> a factor of the DNA's learning rate. A pure function: a training that is resumed asks it
-again. Where the number of steps goes by time, it is 0 for the first few and may change later."""
+"""(steps done, steps in all) -> a factor of the DNA's learning rate. A pure function: a training that is resumed asks
+it again. Where the number of steps goes by time, it is 0 for the first few and may change later."""
 
 SCHEDULES: Registry[Schedule] = Registry("schedule", "genepool.schedules")
 

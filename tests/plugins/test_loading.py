@@ -1,4 +1,4 @@
-"""What is loaded and what never is: the command line, the environment and installed packages; not a directory's files."""
+"""What is loaded and what never is: the command line, the environment, installed packages; not a directory's files."""
 
 import json
 import os
