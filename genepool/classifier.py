@@ -295,7 +295,7 @@ def _plain_labels(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     if labels.ndim == 2 and labels.shape[1] == 1:
         theirs = sys.modules.get("sklearn.exceptions")
         kind = UserWarning if theirs is None else theirs.DataConversionWarning
-        warnings.warn("A column of labels was passed; y should be a 1d array.", kind, stacklevel=4)
+        warnings.warn("A column-vector y was passed when a 1d array was expected; write y.ravel().", kind, stacklevel=4)
         labels = labels[:, 0]
     if labels.dtype == object:
         kinds = {type(label) for label in labels.ravel().tolist()}
