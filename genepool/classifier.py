@@ -51,7 +51,7 @@ class _Note(msgspec.Struct, frozen=True, kw_only=True):
     scale: float
     kind: str
     """The type of the labels, as NumPy writes it."""
-    labels: tuple[int | float | str, ...]
+    labels: tuple[bool | int | float | str, ...]
 
 
 class ImageClassifier:
@@ -255,7 +255,9 @@ class ImageClassifier:
             labels = np.array(note.labels, dtype=note.kind)
         except (KeyError, msgspec.MsgspecError, TypeError, ValueError):
             raise DataError("These are a model's weights, but not a saved ImageClassifier.") from None
-        self.set_params(**note.parameters)
+        # JSON has no tuples, and no parameter is a list.
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in note.parameters.items()}
+        self.set_params(**plain)
         self.facts_, self._network = safetensors_form.read_document(data)
         self._scale, self.classes_ = note.scale, labels
         return self
