@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ INTERRUPTED = 130
 @SET
 @DEVICE
 @MEMORY
+@click.option("--dashboard", is_flag=True, help="Serve a live page meanwhile.")
 @JSON
 def run(
     directory: Path,
@@ -60,6 +62,7 @@ def run(
     assignments: tuple[str, ...],
     device: str,
     memory: str | None,
+    dashboard: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -75,7 +78,8 @@ def run(
         source = experiment.source(data_dir, progress)
     handed_on = {"--device": device, "--data-dir": data_dir, "--memory": part}
     words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
-    to_the_end = _evolve(experiment, count, words)
+    with _page_beside(directory) if dashboard else nullcontext():
+        to_the_end = _evolve(experiment, count, words)
     if not to_the_end and experiment.history().best() is None:
         click.echo("Nobody is alive yet; the same command goes on.", err=True)
         sys.exit(INTERRUPTED)
@@ -88,6 +92,15 @@ def run(
     history = experiment.history()
     draw_progress(history.finished(), picture, experiment.marks(history))
     click.echo(json_text(found) if as_json else page(found, picture))
+
+
+@contextmanager
+def _page_beside(directory: Path) -> Iterator[None]:
+    from genepool.cli.dashboard import beside
+
+    with beside(directory) as address:
+        click.echo(address, err=True)
+        yield
 
 
 def _experiment(

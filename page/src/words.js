@@ -1,0 +1,41 @@
+// How facts look: numbers with units.
+const POWERS = ['', 'k', 'M', 'G', 'T', 'P', 'E', 'Z'];
+
+export const percent = (share, digits = 1) => (share == null || Number.isNaN(share) ? '–' : `${(100 * share).toFixed(digits)} %`);
+
+export function amount(value) {
+  if (value == null || Number.isNaN(value)) return '–';
+  if (Math.abs(value) < 1000) return `${+value.toPrecision(3)}`;
+  const power = Math.min(Math.floor(Math.log10(Math.abs(value) * 1.0005) / 3), POWERS.length - 1);
+  return `${+(value / 1000 ** power).toPrecision(3)} ${POWERS[power]}`;
+}
+
+export const whole = (value) => (value == null ? '–' : Math.round(value).toLocaleString('en'));
+
+export function span(seconds) {
+  if (seconds == null || Number.isNaN(seconds)) return '–';
+  const s = Math.max(0, seconds);
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 60) return `${Math.round(s)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} m ${String(Math.round(s) % 60).padStart(2, '0')} s`;
+  if (s < 172800) return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, '0')} m`;
+  return `${(s / 86400).toFixed(1)} days`;
+}
+
+export const clock = (wall) => (wall ? new Date(1000 * wall).toLocaleString() : '–');
+
+export const bytes = (value) => `${amount(value)}B`;
+
+export const rate = (value) => (value == null || Number.isNaN(value) ? '–' : `${+value.toPrecision(3)}`);
+
+export const short = (id) => (id ? `…${id.slice(-6)}` : '');
+
+export const STATES = {
+  T: 'in training',
+  A: 'alive',
+  D: 'dead',
+  F: 'failed',
+  Q: 'in quarantine',
+};
+
+export const shape = (value) => (value ? `${value[0]}×${value[1]}×${value[2]}` : '');
