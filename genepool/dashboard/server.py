@@ -50,6 +50,8 @@ class Dashboard:
         self._folder = Folder(place)
         self._token = token
         self._page = page()
+        self.is_ending: Callable[[], bool] = lambda: False
+        """Whether the feeds should come to an end; they never do by themselves."""
         each = "/api/experiments/{key}"
         self.app = Starlette(
             routes=[
@@ -118,7 +120,7 @@ class Dashboard:
         one = self._watched(request)
         cursor = request.headers.get("last-event-id") or request.query_params.get("since", "")
         return StreamingResponse(
-            _feed(one, cursor), media_type="text/event-stream", headers={"cache-control": "no-store"}
+            _feed(one, cursor, self.is_ending), media_type="text/event-stream", headers={"cache-control": "no-store"}
         )
 
     # -- control -------------------------------------------------------------------------------------------------------
@@ -146,13 +148,13 @@ def _id(request: Request) -> str:
     return str(request.path_params["id"])
 
 
-async def _feed(one: Watched, cursor: str) -> AsyncIterator[str]:
+async def _feed(one: Watched, cursor: str, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
     """Rows as they change, each message with the cursor that a reconnecting client sends back; and how things stand."""
     one.followers += 1
     told_at, told = 0.0, ""
     try:
         yield "retry: 1500\n\n"
-        while True:
+        while not is_ending():
             since = api.sequence_of(one.reader, cursor)
             if since is None:  # from before a restart: its numbers mean nothing here
                 since, cursor = 0, f"{one.reader.boot}-0"
@@ -235,9 +237,10 @@ def listen(host: str, port: int | None, usual: int) -> socket.socket:
 def serve(dashboard: Dashboard, listening: socket.socket, parent: int | None = None) -> None:
     """Answers until it is told to stop (Ctrl-C, SIGTERM), or whoever started it is gone."""
     config = uvicorn.Config(
-        dashboard.app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, lifespan="off"
+        dashboard.app, log_level="warning", access_log=False, timeout_graceful_shutdown=3, lifespan="off"
     )
     server = uvicorn.Server(config)
+    dashboard.is_ending = lambda: server.should_exit
     if parent is not None:
         threading.Thread(target=_end_with, args=(server, parent), daemon=True).start()
     server.run(sockets=[listening])

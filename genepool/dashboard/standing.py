@@ -18,9 +18,14 @@ from genepool.errors import GenepoolError
 from genepool.evolution.budget import Budget, Spending
 from genepool.experiment import Experiment, budget_of
 from genepool.population import State
+from genepool.population.individual import FREE
 from genepool.population.manifest import Published, config_versions, published, read_config
 from genepool.population.naming import config_name
 from genepool.settings import FIXED, to_values
+
+QUIET = 30.0
+"""Seconds: clocks differ a little, and beats come late on a busy machine."""
+_ASKED = 100
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,8 +161,18 @@ def standing(reader: Reader) -> dict[str, Any]:
     except (GenepoolError, OSError) as error:
         facts |= {"settings": {}, "fixed": [], "settings_version": 0, "budget": {}, "over": None, "seconds_left": None}
         facts["trouble"] = facts["trouble"] or str(error)
-    facts["state"] = _state(facts)
+    facts["state"] = _state(facts, is_worked_on(reader, now))
     return facts
+
+
+def is_worked_on(reader: Reader, now: float) -> bool:
+    """Whether anybody who trains something has shown itself within a lease, as far as the times of files tell."""
+    owners = {one.owner for one in reader.sweep_training if one.owner != FREE}
+    for who in sorted(owners)[:_ASKED]:
+        with contextlib.suppress(OSError):
+            if now - _modified(reader.path / "workers" / who / "beat") < max(reader.view.manifest.lease, QUIET):
+                return True
+    return False
 
 
 def _settings(reader: Reader, so_far: Spending, going: Pace) -> dict[str, Any]:
@@ -184,7 +199,7 @@ def _best(table: Table) -> dict[str, Any] | None:
     return {"index": row, "id": table.ids[row], "fitness": table.get(row, "fitness")}
 
 
-def _state(facts: dict[str, Any]) -> str:
+def _state(facts: dict[str, Any], worked_on: bool) -> str:
     """In a word, for the page."""
     if facts["trouble"]:
         return "vanished"
@@ -192,4 +207,4 @@ def _state(facts: dict[str, Any]) -> str:
         return "finished"
     if not facts["rows"]:
         return "reading" if facts["reading"] else "empty"
-    return "going"
+    return "going" if worked_on else "resting"

@@ -25,6 +25,8 @@ export class Cloud {
     this.frames = { count: 0, milliseconds: 0 };
     this.ring = document.createElement('div');
     this.ring.className = 'ring';
+    this.ring.hidden = true;
+    this.hovered = -1;
     this.buffer = document.createElement('canvas');
     this.resize = new ResizeObserver(() => this.fit());
     this.resize.observe(root);
@@ -73,7 +75,7 @@ export class Cloud {
         cursor: { drag: { x: false, y: false, setScale: false }, points: { show: false }, x: false, y: false },
         scales: { x: { time: false, ...plain, min: extent.x0, max: extent.x1 }, y: { ...plain, min: extent.y0, max: extent.y1 } },
         axes: [
-          { ...axis, values: (plot, values) => AXIS_VALUES[this.axis](values), label: AXES[this.axis].label, labelSize: 22, labelFont: '12px system-ui', space: 70 },
+          { ...axis, values: (plot, values) => AXIS_VALUES[this.axis](values), label: AXES[this.axis].label, size: 34, labelSize: 20, labelFont: '12px system-ui', space: 70 },
           { ...axis, values: (plot, values) => values.map((value) => percent(value, values[1] - values[0] < 0.0099 ? 1 : 0)), size: 58 },
         ],
         series: [{}, { stroke: theme.record, width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
@@ -193,6 +195,11 @@ export class Cloud {
         if (x >= radius && y >= radius && x < wide - radius && y < high - radius) {
           const centre = y * wide + x;
           for (let k = 0; k < disc.flat.length; k++) target[centre + disc.flat[k]] = colour;
+          // Soft edges, but never over another dot: transparent there would be a hole in it.
+          for (let k = 0; k < disc.rim.length; k++) {
+            const at = centre + disc.rim[k];
+            if (!target[at]) target[at] = (colour & 0xffffff) | disc.cover[k];
+          }
         } else clipped(target, disc, x, y, wide, high, colour);
       }
     }
@@ -415,16 +422,23 @@ function discOf(radius, wide) {
   if (!discs.has(key)) {
     const dx = [];
     const dy = [];
+    const rim = [];
+    const cover = [];
+    const soft = radius > 2;
     for (let y = -radius; y <= radius; y++) {
       for (let x = -radius; x <= radius; x++) {
-        if (x * x + y * y <= radius * radius + 0.6) {
+        const share = soft ? Math.min(1, radius + 0.2 - Math.hypot(x, y)) : x * x + y * y <= radius * radius + 0.6 ? 1 : 0;
+        if (share >= 0.95) {
           dx.push(x);
           dy.push(y);
+        } else if (share > 0.08) {
+          rim.push(y * wide + x);
+          cover.push(Math.round(255 * share) << 24);
         }
       }
     }
     if (discs.size > 64) discs.clear();
-    discs.set(key, { dx, dy, flat: Int32Array.from(dx, (x, i) => dy[i] * wide + x) });
+    discs.set(key, { dx, dy, flat: Int32Array.from(dx, (x, i) => dy[i] * wide + x), rim: Int32Array.from(rim), cover: Int32Array.from(cover) });
   }
   return discs.get(key);
 }

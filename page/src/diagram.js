@@ -3,8 +3,8 @@
 import { html } from './html.js';
 import { shape } from './words.js';
 
-const LARGE = { row: 34, box: 24, wide: 250, lane: 15, left: 8, top: 6 };
-const SMALL = { row: 7, box: 5, wide: 44, lane: 5, left: 2, top: 2 };
+const LARGE = { row: 34, box: 24, wide: 340, lane: 15, left: 8, top: 6 };
+const SMALL = { row: 9, box: 7, wide: 60, lane: 6, left: 2, top: 2 };
 
 export function nameOf(layer, number) {
   if (!number) return 'image';
@@ -50,7 +50,7 @@ export function Diagram({ layers, classes, small = false, title }) {
   const centre = size.left + size.wide / 2;
   const y = (row) => size.top + row * size.row;
   const middle = (row) => y(row) + size.box / 2;
-  const wideOf = (row) => size.wide * (small ? Math.max(0.22, Math.sqrt(side[row])) : Math.max(0.62, Math.sqrt(side[row])));
+  const wideOf = (row) => size.wide * (small ? Math.max(0.22, Math.sqrt(side[row])) : Math.max(0.72, Math.sqrt(side[row])));
   const edge = size.left + size.wide;
   return html`<svg class=${small ? 'diagram small' : 'diagram'} viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img" aria-label=${title}>
     ${layers.map((layer, i) => i > 0 && layer.edges.some((one) => one.backbone && one.from === i - 1)
@@ -75,7 +75,7 @@ export function Diagram({ layers, classes, small = false, title }) {
       </g>`;
     })}
     ${!small && html`<line class="wire" x1=${centre} x2=${centre} y1=${y(layers.length - 1) + size.box} y2=${y(layers.length)} />
-      <g class="layer end"><rect x=${centre - 0.31 * size.wide} y=${y(layers.length)} width=${0.62 * size.wide} height=${size.box} rx="5" />
+      <g class="layer end"><rect x=${centre - 0.36 * size.wide} y=${y(layers.length)} width=${0.72 * size.wide} height=${size.box} rx="5" />
       <text x=${centre} y=${middle(layers.length) + 4} text-anchor="middle">pooling, ${classes ? `${classes} classes` : 'classes'}</text></g>`}
   </svg>`;
 }

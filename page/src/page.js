@@ -8,7 +8,7 @@ import { clock, span } from './words.js';
 import { CompareView, ControlView, CostView, IndividualView, LineageView, PopulationView } from './views.js';
 
 const VIEWS = { population: 'Population', individual: 'Individual', lineage: 'Lineage', cost: 'Cost and workers', compare: 'Compare', control: 'Control' };
-const WORDS = { going: 'going on', finished: 'finished', vanished: 'cannot be read', empty: 'empty', reading: 'reading' };
+const WORDS = { going: 'going on', finished: 'finished', vanished: 'cannot be read', empty: 'empty', reading: 'reading', resting: 'nobody at work' };
 
 // #/view/experiment/individual
 function where() {

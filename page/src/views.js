@@ -7,7 +7,7 @@ import { CATEGORIES, COLOURINGS, colouring, palette, shade } from './colours.js'
 import { Diagram, nameOf } from './diagram.js';
 import { html } from './html.js';
 import { AXES } from './population.js';
-import { STATES, amount, bytes, clock, percent, rate, shape, short, span, whole } from './words.js';
+import { STATES, amount, bytes, clock, flop, percent, rate, shape, short, span, whole } from './words.js';
 
 const Tile = ({ name, value, note }) => html`<div class="tile"><span class="name">${name}</span><strong>${value}</strong><span class="note">${note}</span></div>`;
 const Facts = ({ facts }) => html`<dl class="facts">${facts.filter(([, value]) => value != null && value !== '').map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
@@ -41,7 +41,7 @@ export function Tiles({ standing }) {
     <${Tile} name="best" value=${percent(spent.best)} note=${spent.since_best ? `${whole(spent.since_best)} since` : 'just now'} />
     <${Tile} name="individuals" value=${whole(spent.individuals)} note=${budget.individuals ? `of ${whole(budget.individuals)}` : 'trained'} />
     <${Tile} name="alive" value=${whole(census.alive)} note="${whole(census.training)} in training" />
-    <${Tile} name="cost" value="${amount(spent.flops)}FLOP" note="${amount(pace.flops_a_second)}FLOP/s" />
+    <${Tile} name="cost" value="${flop(spent.flops)}" note="${flop(pace.flops_a_second, 'FLOP/s')}" />
     <${Tile} name="time" value=${span(spent.seconds)} note=${standing.over ? 'over' : standing.seconds_left != null ? `${span(standing.seconds_left)} to go` : ''} />
     <${Tile} name="pace" value=${pace.individuals_a_minute.toFixed(pace.individuals_a_minute < 10 ? 1 : 0)} note="a minute" />
   </div>`;
@@ -126,7 +126,7 @@ function Glance({ population, row, open }) {
       ['convolutions', population.depth[row]],
       ['parameters', population.parameters[row] ? amount(population.parameters[row]) : ''],
       ['learning rate', rate(population.learning_rate[row])],
-      ['cost', population.flops[row] ? `${amount(population.flops[row])}FLOP, ${span(population.seconds[row])}` : ''],
+      ['cost', population.flops[row] ? `${flop(population.flops[row])}, ${span(population.seconds[row])}` : ''],
       ['generation', population.ancestors(row).length],
     ]} />
     <p class="buttons"><button class="primary" onClick=${() => open('individual', id)}>Network</button><button onClick=${() => open('lineage', id)}>Lineage</button></p>
@@ -179,7 +179,7 @@ export function IndividualView({ base, id, population, version, theme, open }) {
           ['children', children.length ? html`${children.slice(0, 12).map((row) => html`<a href=${open.address('individual', population.ids[row])}>${percent(population.fitness[row])}</a> `)}${children.length > 12 && `and ${children.length - 12} more`}` : 'none'],
           ['accuracy', one.accuracy !== one.fitness ? percent(one.accuracy, 2) : ''],
           ['parameters', whole(one.parameters)],
-          ['cost', `${amount(one.flops)}FLOP in all; a step ${amount(one.flops_training)}FLOP, validation batch ${amount(one.flops_forward)}FLOP`],
+          ['cost', `${flop(one.flops)} in all; a step ${flop(one.flops_training)}, validation batch ${flop(one.flops_forward)}`],
           ['training', `${whole(one.steps)} steps in ${span(one.seconds)}`],
           ['learning rate', rate(one.learning_rate)],
           ['weights', one.inherited.length + one.fresh.length ? `${one.inherited.length} tensors inherited, ${one.fresh.length} drawn anew` : ''],
@@ -284,7 +284,7 @@ function Family({ population, version, chosen, open }) {
   const last = members.reduce((most, [, generation]) => Math.max(most, generation), 1);
   const heights = members.map(([one]) => (Number.isNaN(population.fitness[one]) ? 0 : population.fitness[one]));
   const [low, high] = [heights.reduce((a, b) => Math.min(a, b), 1), heights.reduce((a, b) => Math.max(a, b), 0)];
-  const wide = Math.max(320, Math.min(2400, 60 + 34 * last));
+  const wide = Math.max(640, Math.min(3000, 60 + 46 * last));
   const tall = 240;
   const x = (generation) => 30 + (generation * (wide - 50)) / Math.max(1, last);
   const y = (one) => tall - 18 - ((Number.isNaN(population.fitness[one]) ? 0 : population.fitness[one]) - low) * ((tall - 36) / Math.max(1e-6, high - low));
@@ -401,7 +401,7 @@ export function CompareView({ experiments, current, theme, open }) {
         return html`<tr class=${one.key === current ? 'current' : ''}><td><label><input type="checkbox" checked=${chosen.has(one.key)} disabled=${Boolean(one.trouble)} onChange=${() => toggle(one.key)} aria-label="show ${one.name}" /> ${!one.trouble && html`<i class="swatch" style=${{ background: colour(one.key) }}></i>`}</label></td>
           <td>${one.trouble ? html`${one.name}<div class="trouble">${one.trouble}</div>` : html`<a href=${open.address('population', '', one.key)}>${one.name}</a>`}</td><td>${one.data}</td>
           <td class="n">${curve?.best.length ? percent(curve.best.at(-1), 2) : '–'}</td><td class="n">${curve?.best.length ? whole(curve.individuals.at(-1)) : '–'}</td>
-          <td class="n">${curve?.best.length ? span(curve.seconds.at(-1)) : '–'}</td><td class="n">${curve?.best.length ? `${amount(curve.flops.at(-1))}FLOP` : '–'}</td></tr>`;
+          <td class="n">${curve?.best.length ? span(curve.seconds.at(-1)) : '–'}</td><td class="n">${curve?.best.length ? `${flop(curve.flops.at(-1))}` : '–'}</td></tr>`;
       })}</tbody></table></div>
   </section>`;
 }

@@ -10,6 +10,8 @@ export function amount(value) {
   return `${+(value / 1000 ** power).toPrecision(3)} ${POWERS[power]}`;
 }
 
+export const flop = (value, unit = 'FLOP') => `${amount(value)}${Math.abs(value) < 1000 ? ' ' : ''}${unit}`;
+
 export const whole = (value) => (value == null ? '–' : Math.round(value).toLocaleString('en'));
 
 export function span(seconds) {

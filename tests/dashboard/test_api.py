@@ -72,7 +72,7 @@ def test_everybody_is_told_as_the_history_tells(client, key, place):
     for i, identity in enumerate(rows["id"]):
         row = history.rows[identity]
         assert rows["state"][i] == row.state.value
-        assert rows["fitness"][i] == pytest.approx(row.fitness)
+        assert rows["fitness"][i] == pytest.approx(row.fitness, abs=1e-6)
         assert rows["parameters"][i] == row.evaluation.parameters
         assert rows["depth"][i] == len(row.dna.convs)
         parents = [rows["id"][rows["index"].index(p)] for p in [rows["parent"][i]] if p >= 0]
@@ -89,7 +89,8 @@ def test_the_cost_is_what_the_history_adds_up(client, key, place):
 def test_the_curve_rises_as_the_history_did(client, key, place):
     curve, truth = client.get(f"/api/experiments/{key}/curve"), dots(Experiment.open(place / "one").history())
     assert curve["best"] == sorted(curve["best"])
-    for number, seconds, flops, best in zip(*(curve[n] for n in ("individuals", "seconds", "flops", "best")), strict=True):
+    columns = (curve[name] for name in ("individuals", "seconds", "flops", "best"))
+    for number, seconds, flops, best in zip(*columns, strict=True):
         assert seconds == pytest.approx(truth[number - 1].seconds, abs=0.002)
         assert flops == truth[number - 1].flops
         assert best == pytest.approx(max(dot.fitness for dot in truth[:number]), abs=1e-6)
@@ -250,7 +251,7 @@ def test_a_directory_that_vanishes_keeps_what_was_read_and_may_come_back(tmp_pat
         assert gone["rows"] >= 5
         assert "There is no experiment" in gone["trouble"]
         (tmp_path.parent / f"{tmp_path.name}-away").rename(tmp_path / "e")
-        wait_for(lambda: client.standing(key)["state"] == "going")
+        wait_for(lambda: client.standing(key)["state"] == "resting")
 
 
 def test_damaged_entries_are_counted_and_nothing_else_suffers(tmp_path):
