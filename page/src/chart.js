@@ -18,7 +18,7 @@ export function Chart({ data, series, height = 200, x = {}, y = {}, theme, label
         cursor: { drag: { x: true, y: false }, points: { size: 6 } },
         scales: { x: { time: false }, y: log ? { distr: 3 } : y.range ? { range: y.range } : {} },
         axes: [
-          { ...axis, label: x.label, labelSize: 20, labelFont: '12px system-ui', values: x.values && ((plot_, values) => values.map(x.values)), space: 70 },
+          { ...axis, label: x.label, size: 34, labelSize: 20, labelFont: '12px system-ui', values: x.ticks ? (plot_, values) => x.ticks(values) : x.values && ((plot_, values) => values.map(x.values)), space: 70 },
           { ...axis, values: y.values && ((plot_, values) => values.map((value) => (value == null ? '' : y.values(value)))), size: 62 },
         ],
         series: [

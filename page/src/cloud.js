@@ -3,14 +3,14 @@
 import uPlot from 'uplot';
 import { palette } from './colours.js';
 import { AXES } from './population.js';
-import { amount, percent, span } from './words.js';
+import { amount, percent, ticks } from './words.js';
 
 const TRAINING = 84;
 const ALIVE = 65;
 const CELL = 24;
 
 const AXIS_VALUES = {
-  time: (values) => values.map((value) => span(value).replace(/ 00 [sm]$/, '')),
+  time: ticks,
   flops: (values) => values.map(amount),
   order: (values) => values.map((value) => (Number.isInteger(value) ? amount(value) : '')),
 };
@@ -76,7 +76,7 @@ export class Cloud {
         scales: { x: { time: false, ...plain, min: extent.x0, max: extent.x1 }, y: { ...plain, min: extent.y0, max: extent.y1 } },
         axes: [
           { ...axis, values: (plot, values) => AXIS_VALUES[this.axis](values), label: AXES[this.axis].label, size: 34, labelSize: 20, labelFont: '12px system-ui', space: 70 },
-          { ...axis, values: (plot, values) => values.map((value) => percent(value, values[1] - values[0] < 0.0099 ? 1 : 0)), size: 58 },
+          { ...axis, values: (plot, values) => values.map((value) => (value < 0 ? '' : percent(value, values[1] - values[0] < 0.0099 ? 1 : 0))), size: 58 },
         ],
         series: [{}, { stroke: theme.record, width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
         hooks: { drawAxes: [() => this.drawDots()], draw: [() => this.drawMarks(), () => this.drawChosen()] },
@@ -235,7 +235,9 @@ export class Cloud {
         ctx.moveTo(x, plot.bbox.top);
         ctx.lineTo(x, plot.bbox.top + plot.bbox.height);
         ctx.stroke();
-        ctx.fillText(mark.text, x + 4 * devicePixelRatio, plot.bbox.top + (14 + 14 * (i % 3)) * devicePixelRatio);
+        const late = x > plot.bbox.left + 0.7 * plot.bbox.width;
+        ctx.textAlign = late ? 'right' : 'left';
+        ctx.fillText(mark.text, x + (late ? -5 : 5) * devicePixelRatio, plot.bbox.top + (14 + 14 * (i % 3)) * devicePixelRatio);
       });
     });
   }

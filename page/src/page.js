@@ -119,14 +119,14 @@ function Page() {
   const tabs = Object.entries(VIEWS).filter(([view]) => !(isExport && view === 'control'));
   const body = () => {
     if (place.view === 'compare' && experiments?.length) return html`<${CompareView} experiments=${experiments} current=${key} theme=${paint} open=${open} />`;
-    if (!experiments) return html`<div class="empty"><p>${trouble || 'Looking …'}</p></div>`;
-    if (!experiments.length) return html`<div class="empty"><h2>No experiment here yet</h2><p>There is none in <b>${about?.name}</b> or the folders below it. <code>genepool run</code> makes one; it appears here by itself.</p></div>`;
-    if (error) return html`<div class="empty"><h2>It cannot be read</h2><p>${error}</p></div>`;
-    if (!population || !standing) return html`<div class="empty"><p>Reading …</p></div>`;
+    if (!experiments) return html`<div class="blank"><p>${trouble || 'Looking …'}</p></div>`;
+    if (!experiments.length) return html`<div class="blank"><h2>No experiment here yet</h2><p>There is none in <b>${about?.name}</b> or the folders below it. <code>genepool run</code> makes one; it appears here by itself.</p></div>`;
+    if (error) return html`<div class="blank"><h2>It cannot be read</h2><p>${error}</p></div>`;
+    if (!population || !standing) return html`<div class="blank"><p>Reading …</p></div>`;
     if (!population.size && ['population', 'individual', 'lineage'].includes(place.view)) {
       return state === 'vanished'
-        ? html`<div class="empty"><h2>The directory cannot be read</h2><p>${standing.trouble}</p></div>`
-        : html`<div class="empty"><h2>Nobody lives here yet</h2><p>The experiment was made ${clock(standing.created)}; its first networks appear as soon as a worker starts: <code>genepool run</code> or <code>genepool worker</code>.</p></div>`;
+        ? html`<div class="blank"><h2>The directory cannot be read</h2><p>${standing.trouble}</p></div>`
+        : html`<div class="blank"><h2>Nobody lives here yet</h2><p>The experiment was made ${clock(standing.created)}; its first networks appear as soon as a worker starts: <code>genepool run</code> or <code>genepool worker</code>.</p></div>`;
     }
     const common = { population, version, standing, base, theme: paint, open };
     if (place.view === 'individual') return html`<${IndividualView} ...${common} id=${place.id || (population.best() >= 0 ? population.ids[population.best()] : '')} />`;

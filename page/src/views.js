@@ -7,7 +7,7 @@ import { CATEGORIES, COLOURINGS, colouring, palette, shade } from './colours.js'
 import { Diagram, nameOf } from './diagram.js';
 import { html } from './html.js';
 import { AXES } from './population.js';
-import { STATES, amount, bytes, clock, flop, percent, rate, shape, short, span, whole } from './words.js';
+import { STATES, amount, bytes, clock, flop, percent, rate, shape, short, span, ticks, whole } from './words.js';
 
 const Tile = ({ name, value, note }) => html`<div class="tile"><span class="name">${name}</span><strong>${value}</strong><span class="note">${note}</span></div>`;
 const Facts = ({ facts }) => html`<dl class="facts">${facts.filter(([, value]) => value != null && value !== '').map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
@@ -216,7 +216,7 @@ async function copyText(text) {
   }
 }
 
-export const Nobody = ({ text, open }) => html`<div class="empty"><p>${text}</p><p><button onClick=${() => open('population')}>To the population</button></p></div>`;
+export const Nobody = ({ text, open }) => html`<div class="blank"><p>${text}</p><p><button onClick=${() => open('population')}>To the population</button></p></div>`;
 
 // -- lineage --------------------------------------------------------------------------------------------------------------
 
@@ -336,7 +336,7 @@ export function CostView({ base, standing, population, version, theme }) {
           ['last finished', clock(pace.last_finished)],
           ['odd', [census.failed && `${census.failed} failed`, census.quarantined && `${census.quarantined} in quarantine`, census.foreign && `${census.foreign} foreign entries`, standing.damaged && `${standing.damaged} damaged records`].filter(Boolean).join(', ') || 'nothing'],
         ]} /></div>
-      <div><h3>FLOPs spent</h3><${Chart} data=${spending} series=${[{ label: 'FLOPs', colour: colours.alive }]} x=${{ label: 'time of training', values: span }} y=${{ values: amount }} theme=${theme} height=${220} label="FLOPs by time" /></div>
+      <div><h3>FLOPs spent</h3><${Chart} data=${spending} series=${[{ label: 'FLOPs', colour: colours.alive }]} x=${{ label: 'time of training', ticks }} y=${{ values: amount }} theme=${theme} height=${220} label="FLOPs by time" /></div>
     </div>
     <h3>Workers</h3>
     ${error && html`<p class="trouble">${error}</p>`}
@@ -356,7 +356,7 @@ export function CostView({ base, standing, population, version, theme }) {
 // -- compare ----------------------------------------------------------------------------------------------------------------
 
 const ACROSS = { seconds: { label: 'time of training' }, flops: { label: 'FLOPs' }, individuals: { label: 'individuals' } };
-const ACROSS_VALUES = { seconds: span, flops: amount, individuals: amount };
+const ACROSS_VALUES = { seconds: { ticks }, flops: { values: amount }, individuals: { values: amount } };
 
 export function CompareView({ experiments, current, theme, open }) {
   const usable = experiments.filter((one) => !one.trouble);
@@ -394,7 +394,7 @@ export function CompareView({ experiments, current, theme, open }) {
   return html`<section class="compare" data-curves=${shown.length}>
     <div class="bar"><${Choice} label="across" value=${across} options=${ACROSS} onChange=${setAcross} />
       ${usable.length < 2 && html`<span class="faint">Only one experiment is here; start the dashboard on a folder of experiments to compare several.</span>`}</div>
-    <${Chart} key="${across} ${shown.length}" data=${data} stepped=${true} series=${shown.map((one) => ({ label: one.name, colour: colour(one.key), dash: dash(one.key) }))} x=${{ label: ACROSS[across].label, values: ACROSS_VALUES[across] }} y=${{ values: (value) => percent(value, 0) }} theme=${theme} height=${380} label="Best fitness so far" />
+    <${Chart} key="${across} ${shown.length}" data=${data} stepped=${true} series=${shown.map((one) => ({ label: one.name, colour: colour(one.key), dash: dash(one.key) }))} x=${{ label: ACROSS[across].label, ...ACROSS_VALUES[across] }} y=${{ values: (value) => percent(value, 0) }} theme=${theme} height=${380} label="Best fitness so far" />
     <div class="scroll"><table><thead><tr><th></th><th>experiment</th><th>data</th><th class="n">best</th><th class="n">individuals</th><th class="n">time</th><th class="n">cost</th></tr></thead>
       <tbody>${experiments.map((one) => {
         const curve = curves[one.key];
@@ -430,9 +430,9 @@ export function ControlView({ base, standing, token, onToken, allowed }) {
   const [text, setText] = useState('');
   const [burst, setBurst] = useState({ mutations: 5, lasts: '100' });
   const [sure, setSure] = useState('');
-  if (!allowed) return html`<div class="empty"><p>This dashboard only shows. Started with <code>--control</code>, it prints an address with a token for those who may change things.</p></div>`;
+  if (!allowed) return html`<div class="blank"><p>This dashboard only shows. Started with <code>--control</code>, it prints an address with a token for those who may change things.</p></div>`;
   if (!token) {
-    return html`<form class="empty" onSubmit=${(event) => { event.preventDefault(); onToken(entered.trim()); }}>
+    return html`<form class="blank" onSubmit=${(event) => { event.preventDefault(); onToken(entered.trim()); }}>
       <p>Changing an experiment needs the token that was printed when the dashboard was started.</p>
       <p><label>token <input name="token" autocomplete="off" value=${entered} onInput=${(event) => setEntered(event.target.value)} /></label> <button class="primary">Use it</button></p></form>`;
   }

@@ -24,9 +24,17 @@ export function span(seconds) {
   return `${(s / 86400).toFixed(1)} days`;
 }
 
+// Of an axis: as many digits as the distance between two ticks needs.
+export function ticks(values) {
+  const step = values[1] - values[0];
+  if (!(values.at(-1) < 60)) return values.map((value) => span(value).replace(/ 00 [sm]$/, ''));
+  const digits = step < 0.1 ? 2 : Number.isInteger(step) ? 0 : 1;
+  return values.map((value) => (value == null ? '' : `${value.toFixed(digits)} s`));
+}
+
 export const clock = (wall) => (wall ? new Date(1000 * wall).toLocaleString() : '–');
 
-export const bytes = (value) => `${amount(value)}B`;
+export const bytes = (value) => flop(value, 'B');
 
 export const rate = (value) => (value == null || Number.isNaN(value) ? '–' : `${+value.toPrecision(3)}`);
 

@@ -334,7 +334,7 @@ def test_the_exported_file_opens_without_a_server(page, folder, tmp_path):
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     page.goto(target.as_uri())
-    until(page, "document.querySelector('.cloud, .empty')")
+    until(page, "document.querySelector('.cloud, .blank')")
     names = page.locator("select.which option").all_inner_texts()
     page.select_option("select.which", label=next(name for name in names if name.startswith("evolved")))
     until(page, "document.querySelector('.cloud')?.dataset.dots == 60")
