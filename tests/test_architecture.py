@@ -32,6 +32,7 @@ BORDERS = {
     "matplotlib": "plots",
     "ray": "engines",
     "starlette": "dashboard",
+    "uvicorn": "dashboard",
 }
 
 

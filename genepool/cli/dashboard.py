@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -30,14 +31,8 @@ def dashboard(place: Path, port: int | None, host: str, control: bool, target: P
     It only looks, and may be started and stopped at any time, on any machine that sees the directory. From elsewhere:
     `ssh -L 8421:127.0.0.1:8421 that-machine`.
     """
-    try:
-        import starlette
-        import uvicorn
-    except ImportError:
-        raise MissingDependencyError(
-            "The dashboard needs two more packages: pip install 'genepool[dashboard]'."
-        ) from None
-    del starlette, uvicorn
+    if not (find_spec("starlette") and find_spec("uvicorn")):
+        raise MissingDependencyError("The dashboard needs two more packages: pip install 'genepool[dashboard]'.")
     if target is not None:
         from genepool.dashboard.export import export
 

@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { palette } from './colours.js';
 import { html } from './html.js';
+import { INCREMENTS } from './words.js';
 
 export function Chart({ data, series, height = 200, x = {}, y = {}, theme, label, stepped = false, log = false }) {
   const root = useRef();
@@ -18,7 +19,7 @@ export function Chart({ data, series, height = 200, x = {}, y = {}, theme, label
         cursor: { drag: { x: true, y: false }, points: { size: 6 } },
         scales: { x: { time: false }, y: log ? { distr: 3 } : y.range ? { range: y.range } : {} },
         axes: [
-          { ...axis, label: x.label, size: 34, labelSize: 20, labelFont: '12px system-ui', values: x.ticks ? (plot_, values) => x.ticks(values) : x.values && ((plot_, values) => values.map(x.values)), space: 70 },
+          { ...axis, ...(x.ticks ? { incrs: INCREMENTS } : {}), label: x.label, size: 34, labelSize: 20, labelFont: '12px system-ui', values: x.ticks ? (plot_, values) => x.ticks(values) : x.values && ((plot_, values) => values.map(x.values)), space: 70 },
           { ...axis, values: y.values && ((plot_, values) => values.map((value) => (value == null ? '' : y.values(value)))), size: 62 },
         ],
         series: [

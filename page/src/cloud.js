@@ -3,7 +3,7 @@
 import uPlot from 'uplot';
 import { palette } from './colours.js';
 import { AXES } from './population.js';
-import { amount, percent, ticks } from './words.js';
+import { INCREMENTS, amount, percent, ticks } from './words.js';
 
 const TRAINING = 84;
 const ALIVE = 65;
@@ -75,7 +75,7 @@ export class Cloud {
         cursor: { drag: { x: false, y: false, setScale: false }, points: { show: false }, x: false, y: false },
         scales: { x: { time: false, ...plain, min: extent.x0, max: extent.x1 }, y: { ...plain, min: extent.y0, max: extent.y1 } },
         axes: [
-          { ...axis, values: (plot, values) => AXIS_VALUES[this.axis](values), label: AXES[this.axis].label, size: 34, labelSize: 20, labelFont: '12px system-ui', space: 70 },
+          { ...axis, ...(this.axis === 'time' ? { incrs: INCREMENTS } : {}), values: (plot, values) => AXIS_VALUES[this.axis](values), label: AXES[this.axis].label, size: 34, labelSize: 20, labelFont: '12px system-ui', space: 70 },
           { ...axis, values: (plot, values) => values.map((value) => (value < 0 ? '' : percent(value, values[1] - values[0] < 0.0099 ? 1 : 0))), size: 58 },
         ],
         series: [{}, { stroke: theme.record, width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],

@@ -24,6 +24,9 @@ export function span(seconds) {
   return `${(s / 86400).toFixed(1)} days`;
 }
 
+// Distances between ticks of time that people like.
+export const INCREMENTS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, ...[1, 2, 5, 10, 20, 50].map((days) => 86400 * days)];
+
 // Of an axis: as many digits as the distance between two ticks needs.
 export function ticks(values) {
   const step = values[1] - values[0];
