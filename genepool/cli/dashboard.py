@@ -51,10 +51,11 @@ def dashboard(place: Path, port: int | None, host: str, control: bool, target: P
         os.nice(5)  # whoever trains comes first
     shown_host = f"[{host}]" if ":" in host else host
     address = f"http://{shown_host}:{listening.getsockname()[1]}/" + (f"#token={token}" if token else "")
-    click.echo(f"dashboard  {address}", nl=True)
+    click.echo(f"dashboard  {address}")
     if token:
         click.echo("           whoever has this address can change settings and stop the experiment")
-    serve(serving, listening, parent)
+    with suppress(KeyboardInterrupt):
+        serve(serving, listening, parent)
 
 
 @contextmanager

@@ -106,28 +106,34 @@ class Folder:
         self.single = (place / "experiment.json").is_file()
         self._watched: dict[str, Watched] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._one_at_a_time = asyncio.Lock()
         if not place.is_dir():
             raise PopulationFormatError(f"'{shown(place)}' is not a directory; give an experiment or a folder of some.")
 
     def experiments(self) -> list[dict[str, Any]]:
         """The document `/api/experiments`; looks anew each time, since experiments come and go."""
         found = {one.key: one for one in experiments_in(self.place)}
-        for key, watched in self._watched.items():
+        for key, watched in list(self._watched.items()):
             found.setdefault(key, watched.found)  # gone, but there is somebody looking at what was read of it
         return [summary(one) for one in sorted(found.values(), key=lambda one: one.name)]
 
-    def watched(self, key: str) -> Watched:
-        """The reader of an experiment, made when it is first asked for; must be called where the loop runs."""
-        watched = self._watched.get(key)
-        if watched is None:
-            found = next((one for one in experiments_in(self.place) if one.key == key), None)
-            if found is None:
-                raise PopulationFormatError("There is no such experiment here, or not any more.")
-            self._make_room()
-            watched = self._watched[key] = Watched(found)
-            self._tasks[key] = asyncio.get_running_loop().create_task(watched.keep_looking())
+    async def watched(self, key: str) -> Watched:
+        """The reader of an experiment, made when it is first asked for."""
+        async with self._one_at_a_time:
+            watched = self._watched.get(key)
+            if watched is None:
+                watched = await asyncio.to_thread(self._begin, key)
+                self._make_room()
+                self._watched[key] = watched
+                self._tasks[key] = asyncio.get_running_loop().create_task(watched.keep_looking())
         watched.asked = time.monotonic()
         return watched
+
+    def _begin(self, key: str) -> Watched:
+        found = next((one for one in experiments_in(self.place) if one.key == key), None)
+        if found is None:
+            raise PopulationFormatError("There is no such experiment here, or not any more.")
+        return Watched(found)
 
     def _make_room(self) -> None:
         """Forgets whom nobody has asked about for longest."""
@@ -144,5 +150,5 @@ def summary(found: Found) -> dict[str, Any]:
     try:
         manifest = read_manifest(Files(), str(found.path))
     except GenepoolError as error:
-        return {**facts, "data": "", "created": None, "trouble": str(error)}
+        return {**facts, "data": "", "created": None, "trouble": shown(str(error))}
     return {**facts, "data": str(manifest.settings.get("data", "")), "created": manifest.created, "trouble": ""}

@@ -19,7 +19,7 @@ import msgspec
 from genepool.dashboard import records
 from genepool.dashboard.records import ShortBirth, ShortResult
 from genepool.dashboard.table import Names, Table
-from genepool.errors import ConcurrencyError, DataError, GenepoolError, StorageError
+from genepool.errors import ConcurrencyError, DataError, GenepoolError, StorageError, shown
 from genepool.population import Birth, Census, DirectoryView, Files, Fossil, Individual, Result, State, naming
 from genepool.population.events import Event
 from genepool.population.log import LogTail, Place, read_place
@@ -80,7 +80,7 @@ class Reader:
                 self._look()
                 self.trouble, self.seen_at = "", time.time()
             except (GenepoolError, OSError) as error:
-                self.trouble = str(error)
+                self.trouble = shown(str(error))
             self.reading = False
 
     def _refuse_another(self) -> None:
@@ -114,6 +114,7 @@ class Reader:
             if known == (ord(individual.state.value), individual.epoch):
                 return
         if individual.state is State.QUARANTINED:
+            self.damaged.discard(individual.id)
             if row is not None:
                 self._put(row, state=ord("Q"), epoch=0)
             return

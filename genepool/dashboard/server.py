@@ -92,32 +92,32 @@ class Dashboard:
 
     def _of_one(self, document: Callable[[Watched, Request], Any]) -> Callable[..., Any]:
         async def answer(request: Request) -> Response:
-            one = self._watched(request)
+            one = await self._watched(request)
             return await run_in_threadpool(lambda: _json(document(one, request)))
 
         return answer
 
-    def _watched(self, request: Request) -> Watched:
-        return self._folder.watched(request.path_params["key"])
+    async def _watched(self, request: Request) -> Watched:
+        return await self._folder.watched(request.path_params["key"])
 
     def _individuals(self, one: Watched, request: Request) -> Any:
         since = api.sequence_of(one.reader, request.query_params.get("since", ""))
         return api.individuals(one.reader, since or 0)
 
     async def _dna(self, request: Request) -> Response:
-        one, identity = self._watched(request), _id(request)
+        one, identity = await self._watched(request), _id(request)
         text = await run_in_threadpool(one.details.dna_text, identity)
         return Response(text, media_type="application/json", headers=_as_file(one, identity, "dna.json"))
 
     async def _model(self, request: Request) -> Response:
-        one, identity = self._watched(request), _id(request)
+        one, identity = await self._watched(request), _id(request)
         data = await run_in_threadpool(_model_archive, one, identity)
         return Response(data, media_type="application/zip", headers=_as_file(one, identity, "model.zip"))
 
     # -- the feed ------------------------------------------------------------------------------------------------------
 
     async def _events(self, request: Request) -> Response:
-        one = self._watched(request)
+        one = await self._watched(request)
         cursor = request.headers.get("last-event-id") or request.query_params.get("since", "")
         return StreamingResponse(
             _feed(one, cursor, self.is_ending), media_type="text/event-stream", headers={"cache-control": "no-store"}
@@ -133,7 +133,7 @@ class Dashboard:
             order = msgspec.json.decode(await _body(request), type=Order)
         except msgspec.MsgspecError as error:
             raise SettingsError(f"The order cannot be read: {shown(str(error))}.") from None
-        one = self._watched(request)
+        one = await self._watched(request)
         return _json(await run_in_threadpool(obey, one.reader, order))
 
     def _demand_token(self, request: Request) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from genepool.analysis import RECENT
 from genepool.dashboard.reader import Reader
 from genepool.dashboard.table import Table
-from genepool.errors import GenepoolError
+from genepool.errors import GenepoolError, shown
 from genepool.evolution.budget import Budget, Spending
 from genepool.experiment import Experiment, budget_of
 from genepool.population import State
@@ -141,7 +141,7 @@ def standing(reader: Reader) -> dict[str, Any]:
         so_far, going = spent(reader.table), pace(reader.table, now)
         census, individuals, best = reader.census, len(reader.table), _best(reader.table)
     facts: dict[str, Any] = {
-        "path": str(reader.path),
+        "path": shown(reader.path),
         "created": reader.view.manifest.created,
         "now": now,
         "cursor": reader.cursor,
@@ -160,7 +160,7 @@ def standing(reader: Reader) -> dict[str, Any]:
         facts |= _settings(reader, so_far, going)
     except (GenepoolError, OSError) as error:
         facts |= {"settings": {}, "fixed": [], "settings_version": 0, "budget": {}, "over": None, "seconds_left": None}
-        facts["trouble"] = facts["trouble"] or str(error)
+        facts["trouble"] = facts["trouble"] or shown(str(error))
     facts["state"] = _state(facts, is_worked_on(reader, now))
     return facts
 

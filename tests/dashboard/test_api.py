@@ -2,9 +2,12 @@
 
 import io
 import json
+import os
 import re
+import signal
 import subprocess
 import threading
+import time
 import zipfile
 from pathlib import Path
 
@@ -239,6 +242,29 @@ def test_looking_writes_nothing_and_without_control_nothing_can_be_ordered(tmp_p
             client.get(f"/api/experiments/{key}{path}")
         assert client.order(key, {"stop": True}, "")[0] == 403
     assert everything(tmp_path) == before
+
+
+def test_names_that_no_text_can_hold_are_told_all_the_same(tmp_path):
+    strange = tmp_path / os.fsdecode(b"caf\xe9\n")
+    evolve(experiment(strange), 3)
+    with dashboard(tmp_path) as client:
+        ((name, key),) = client.keys().items()
+        assert name == r"caf\xe9\n"
+        wait_for(lambda: client.standing(key)["rows"] >= 3)
+        strange.rename(tmp_path.parent / f"{tmp_path.name}-away")
+        wait_for(lambda: client.standing(key)["state"] == "vanished")
+
+
+def test_ctrl_c_ends_it_in_peace(tmp_path):
+    experiment(tmp_path / "e")
+    process = subprocess.Popen(
+        [*COMMAND, "dashboard", str(tmp_path / "e"), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, b"")
 
 
 def test_a_directory_that_vanishes_keeps_what_was_read_and_may_come_back(tmp_path):
