@@ -162,6 +162,8 @@ def standing(reader: Reader) -> dict[str, Any]:
         facts |= {"settings": {}, "fixed": [], "settings_version": 0, "budget": {}, "over": None, "seconds_left": None}
         facts["trouble"] = facts["trouble"] or shown(str(error))
     facts["state"] = _state(facts, is_worked_on(reader, now))
+    if facts["state"] != "going":
+        facts["seconds_left"] = None
     return facts
 
 

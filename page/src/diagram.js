@@ -50,7 +50,7 @@ export function Diagram({ layers, classes, small = false, title }) {
   const centre = size.left + size.wide / 2;
   const y = (row) => size.top + row * size.row;
   const middle = (row) => y(row) + size.box / 2;
-  const wideOf = (row) => size.wide * (small ? Math.max(0.22, Math.sqrt(side[row])) : Math.max(0.72, Math.sqrt(side[row])));
+  const wideOf = (row) => size.wide * (small ? Math.max(0.22, Math.sqrt(side[row])) : 0.7 + 0.3 * Math.sqrt(side[row]));
   const edge = size.left + size.wide;
   return html`<svg class=${small ? 'diagram small' : 'diagram'} viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img" aria-label=${title}>
     ${layers.map((layer, i) => i > 0 && layer.edges.some((one) => one.backbone && one.from === i - 1)
@@ -75,7 +75,7 @@ export function Diagram({ layers, classes, small = false, title }) {
       </g>`;
     })}
     ${!small && html`<line class="wire" x1=${centre} x2=${centre} y1=${y(layers.length - 1) + size.box} y2=${y(layers.length)} />
-      <g class="layer end"><rect x=${centre - 0.36 * size.wide} y=${y(layers.length)} width=${0.72 * size.wide} height=${size.box} rx="5" />
+      <g class="layer end"><rect x=${centre - 0.35 * size.wide} y=${y(layers.length)} width=${0.7 * size.wide} height=${size.box} rx="5" />
       <text x=${centre} y=${middle(layers.length) + 4} text-anchor="middle">pooling, ${classes ? `${classes} classes` : 'classes'}</text></g>`}
   </svg>`;
 }

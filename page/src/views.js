@@ -187,7 +187,7 @@ export function IndividualView({ base, id, population, version, theme, open }) {
           ['trained by', `${one.worker}${one.attempt > 1 ? `, attempt ${one.attempt}` : ''}`],
         ]} />
         <h3>Training loss</h3>
-        <${Chart} data=${losses} series=${[{ label: 'loss', colour: colours.alive }]} x=${{ label: 'step', values: amount }} theme=${theme} height=${180} label="Training loss by step" />
+        <${Chart} data=${losses} series=${[{ label: 'loss', colour: colours.alive, points: losses[0].length < 4 }]} x=${{ label: 'step', values: amount }} theme=${theme} height=${180} label="Training loss by step" />
         ${rates[0].length > 1 && html`<h3>Learning rate along the lineage</h3>
         <${Chart} data=${rates} log=${true} series=${[{ label: 'learning rate', colour: colours.record, points: true }]} x=${{ label: 'generation', values: (v) => (Number.isInteger(v) ? v : '') }} y=${{ values: rate }} theme=${theme} height=${160} label="Learning rate by generation" />`}
       </div>

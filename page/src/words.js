@@ -30,7 +30,7 @@ export const INCREMENTS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30,
 // Of an axis: as many digits as the distance between two ticks needs.
 export function ticks(values) {
   const step = values[1] - values[0];
-  if (!(values.at(-1) < 60)) return values.map((value) => span(value).replace(/ 00 [sm]$/, ''));
+  if (!(values.at(-1) < 60)) return values.map((value) => (value ? span(value).replace(/ 00 [sm]$/, '') : '0'));
   const digits = step < 0.1 ? 2 : Number.isInteger(step) ? 0 : 1;
   return values.map((value) => (value == null ? '' : `${value.toFixed(digits)} s`));
 }
