@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from genepool.analysis import Row
+from genepool.analysis import Row, lineage
 from genepool.dashboard.images import Image, image_of
 from genepool.dashboard.reader import Reader
 from genepool.dna import DNA, Conv, cost, shapes
@@ -119,8 +119,19 @@ class Details:
         return {
             "id": identity,
             "left_out": len(chain) - len(shown_rows),
-            "ancestors": [self._ancestor(table.ids[number]) for number in reversed(shown_rows)],
+            "ancestors": [
+                *self._abroad(table.ids[chain[-1]]),
+                *(self._ancestor(table.ids[number]) for number in reversed(shown_rows)),
+            ],
         }
+
+    def _abroad(self, identity: str) -> list[dict[str, Any]]:
+        """The ancestors that a migrant left in another population; their networks are known in words only."""
+        try:
+            first = self.row(identity)
+        except GenepoolError:
+            return []
+        return [{**msgspec.to_builtins(link), "layers": []} for link in lineage({first.id: first}, first.id)[:-1]]
 
     def _ancestor(self, identity: str) -> dict[str, Any]:
         number = self._reader.table.rows[identity]

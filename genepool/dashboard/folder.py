@@ -24,7 +24,7 @@ MOST_EXPERIMENTS = 1000
 MOST_READERS = 24
 EVERY = 1.0
 """Seconds between two looks at an experiment at least."""
-SHARE = 40
+SHARE = 60
 """The next look waits so many times as long as the last one took: watching must cost the workers nothing."""
 UNWATCHED = 30.0
 """Seconds after which an experiment that nobody asks about is not looked at any more."""

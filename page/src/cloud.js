@@ -2,6 +2,8 @@
 // what makes 100,000 of them redraw in milliseconds.
 import uPlot from 'uplot';
 import { palette } from './colours.js';
+import { clipped, discOf } from './discs.js';
+import { listenKeys, listenPointers } from './hands.js';
 import { AXES } from './population.js';
 import { INCREMENTS, amount, percent, ticks } from './words.js';
 
@@ -30,7 +32,7 @@ export class Cloud {
     this.buffer = document.createElement('canvas');
     this.resize = new ResizeObserver(() => this.fit());
     this.resize.observe(root);
-    this.listen();
+    listenKeys(this);
   }
 
   destroy() {
@@ -85,7 +87,7 @@ export class Cloud {
       this.root,
     );
     this.plot.over.append(this.ring);
-    this.listenOver();
+    listenPointers(this);
     this.rescale();
   }
 
@@ -341,114 +343,4 @@ export class Cloud {
     }
     this.onHover(row);
   }
-
-  // -- hands ------------------------------------------------------------------------------------------------------------
-
-  listen() {
-    this.root.tabIndex = 0;
-    this.root.addEventListener('keydown', (event) => {
-      const hands = {
-        '+': () => this.zoom(0.7), '=': () => this.zoom(0.7), '-': () => this.zoom(1 / 0.7),
-        ArrowLeft: () => this.pan(-0.12, 0), ArrowRight: () => this.pan(0.12, 0),
-        ArrowUp: () => this.pan(0, 0.12), ArrowDown: () => this.pan(0, -0.12),
-        0: () => this.look(null), Escape: () => this.onSelect(-1),
-        n: () => this.step(1), p: () => this.step(-1), b: () => this.onSelect(this.population.best()),
-        Enter: () => this.selected >= 0 && this.onSelect(this.selected, true),
-      };
-      if (event.ctrlKey || event.metaKey || event.altKey || !hands[event.key] || !this.population) return;
-      event.preventDefault();
-      hands[event.key]();
-    });
-  }
-
-  // The next individual, in the order in which they became alive.
-  step(by) {
-    const { order, rank } = this.population;
-    if (!order.length) return;
-    const at = this.selected >= 0 && rank[this.selected] >= 1 ? rank[this.selected] - 1 + by : order.length - 1;
-    this.onSelect(order[Math.min(Math.max(at, 0), order.length - 1)]);
-  }
-
-  listenOver() {
-    const { over } = this.plot;
-    const fingers = new Map();
-    let moved = 0;
-    const where = (event) => {
-      const box = over.getBoundingClientRect();
-      return [event.clientX - box.left, event.clientY - box.top, box.width, box.height];
-    };
-    over.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      const [x, y, wide, high] = where(event);
-      this.zoom(Math.exp(Math.max(-60, Math.min(60, event.deltaY)) * 0.004), x / wide, 1 - y / high);
-    }, { passive: false });
-    over.addEventListener('pointerdown', (event) => {
-      if (event.button) return;
-      fingers.set(event.pointerId, [event.clientX, event.clientY]);
-      over.setPointerCapture(event.pointerId);
-      moved = 0;
-    });
-    over.addEventListener('pointermove', (event) => {
-      const [x, y, wide, high] = where(event);
-      const before = fingers.get(event.pointerId);
-      if (!before) {
-        this.hover(this.nearest(x, y));
-        return;
-      }
-      const now = [event.clientX, event.clientY];
-      const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
-      moved += Math.hypot(now[0] - before[0], now[1] - before[1]);
-      if (other) {
-        const factor = Math.hypot(before[0] - other[0], before[1] - other[1]) / Math.max(20, Math.hypot(now[0] - other[0], now[1] - other[1]));
-        this.zoom(factor, x / wide, 1 - y / high);
-      } else if (moved > 4) this.pan((before[0] - now[0]) / wide, (now[1] - before[1]) / high);
-      fingers.set(event.pointerId, now);
-    });
-    const up = (event) => {
-      if (!fingers.delete(event.pointerId) || moved > 4 || event.type !== 'pointerup') return;
-      const [x, y] = where(event);
-      this.onSelect(this.nearest(x, y, event.pointerType === 'touch' ? 28 : 14));
-    };
-    over.addEventListener('pointerup', up);
-    over.addEventListener('pointercancel', up);
-    over.addEventListener('pointerleave', () => this.hover(-1));
-    over.addEventListener('dblclick', () => this.look(null));
-  }
 }
-
-const discs = new Map();
-
-// The pixels of a disc, as offsets from its centre.
-function discOf(radius, wide) {
-  const key = `${radius} ${wide}`;
-  if (!discs.has(key)) {
-    const dx = [];
-    const dy = [];
-    const rim = [];
-    const cover = [];
-    const soft = radius > 2;
-    for (let y = -radius; y <= radius; y++) {
-      for (let x = -radius; x <= radius; x++) {
-        const share = soft ? Math.min(1, radius + 0.2 - Math.hypot(x, y)) : x * x + y * y <= radius * radius + 0.6 ? 1 : 0;
-        if (share >= 0.95) {
-          dx.push(x);
-          dy.push(y);
-        } else if (share > 0.08) {
-          rim.push(y * wide + x);
-          cover.push(Math.round(255 * share) << 24);
-        }
-      }
-    }
-    if (discs.size > 64) discs.clear();
-    discs.set(key, { dx, dy, flat: Int32Array.from(dx, (x, i) => dy[i] * wide + x), rim: Int32Array.from(rim), cover: Int32Array.from(cover) });
-  }
-  return discs.get(key);
-}
-
-function clipped(target, { dx, dy }, x, y, wide, high, colour) {
-  for (let k = 0; k < dx.length; k++) {
-    const [px, py] = [x + dx[k], y + dy[k]];
-    if (px >= 0 && py >= 0 && px < wide && py < high) target[py * wide + px] = colour;
-  }
-}
-

@@ -2,10 +2,15 @@
 import { render } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { follow, get, isExport } from './api.js';
+import { CompareView } from './compare-view.js';
+import { ControlView } from './control-view.js';
+import { CostView } from './cost-view.js';
 import { html } from './html.js';
+import { IndividualView } from './individual-view.js';
+import { LineageView } from './lineage-view.js';
+import { PopulationView } from './population-view.js';
 import { Population } from './population.js';
 import { clock, span } from './words.js';
-import { CompareView, ControlView, CostView, IndividualView, LineageView, PopulationView } from './views.js';
 
 const VIEWS = { population: 'Population', individual: 'Individual', lineage: 'Lineage', cost: 'Cost and workers', compare: 'Compare', control: 'Control' };
 const WORDS = { going: 'going on', finished: 'finished', vanished: 'cannot be read', empty: 'empty', reading: 'reading', resting: 'nobody at work' };

@@ -11,15 +11,17 @@ import time
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from genepool.analysis import dots
+from genepool.analysis import dots, lineage
 from genepool.dashboard import assets
 from genepool.dashboard.images import image_of
 from genepool.dashboard.reader import Reader
 from genepool.dashboard.standing import spent
 from genepool.dna import Shape
 from genepool.experiment import Experiment
+from genepool.population import Birth, DirectoryPopulation
 from genepool.settings import changed
 from tests.dashboard.living import COMMAND, Judge, dashboard, evolve, experiment, wait_for
 
@@ -226,6 +228,10 @@ def test_mutations_can_be_raised_and_workers_stopped(client, place):
     key = client.keys()["deeper/two"]
     assert client.order(key, {"mutations": 5, "lasts": "20"}, client.token)[0] == 200
     assert Experiment.open(place / "deeper/two").settings().escape_mutations == 5
+    before = Experiment.open(place / "deeper/two").version()
+    assert client.order(key, {"reset_weights": True}, client.token)[0] == 200
+    assert Experiment.open(place / "deeper/two").settings().reset_version == before + 1
+    assert client.standing(key)["marks"][-1]["label"] == "weights reset"
     assert client.order(key, {"stop": True}, client.token)[0] == 200
     settings = Experiment.open(place / "deeper/two").settings()
     assert settings.individuals == 8
@@ -320,6 +326,29 @@ def test_a_reader_that_looks_all_the_time_counts_right_in_the_end(tmp_path):
         identity: row.state.value for identity, row in history.rows.items()
     }
     assert spent(reader.table).individuals == history.spending().individuals
+
+
+def test_a_migrant_brings_its_ancestors_along(tmp_path):
+    home, abroad = experiment(tmp_path / "home"), experiment(tmp_path / "abroad")
+    evolve(home, 25)
+    history = home.history()
+    line = lineage(history.rows, history.best().id)
+    population = DirectoryPopulation.open(abroad.path)
+    birth = Birth(
+        dna=history.best().birth.dna,
+        mutations=("migration",),
+        mutation_seed=0,
+        training_seed=0,
+        origin={"lineage": msgspec.to_builtins(line)},
+    )
+    migrant = population.create(birth)
+    population.close()
+    with dashboard(abroad.path) as client:
+        (key,) = client.keys().values()
+        wait_for(lambda: client.standing(key)["rows"])
+        told = client.get(f"/api/experiments/{key}/lineage/{migrant.id}")["ancestors"]
+    assert [one["id"] for one in told] == [*(link.id for link in line), migrant.id]
+    assert {one["state"] for one in told} == {"elsewhere", "T"}
 
 
 def test_the_shape_of_unnamed_images_follows_from_a_record(tmp_path):

@@ -300,6 +300,16 @@ def test_empty_broken_vanished_and_finished_say_what_they_are(page, client, fold
     until(page, "!document.querySelector('[role=alert]')")
 
 
+def test_a_folder_without_experiments_waits_for_one(page, tmp_path):
+    with dashboard(tmp_path) as client:
+        page.goto(client.address)
+        page.wait_for_selector("text=No experiment here yet")
+        picture(page, "state-no-experiment")
+        evolve(experiment(tmp_path / "first"), 4)
+        page.wait_for_selector(".cloud canvas")
+        page.goto("about:blank")
+
+
 def test_it_fits_a_phone_also_by_night(browser, client):
     context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark", has_touch=True)
     page = context.new_page()
