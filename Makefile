@@ -3,16 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PAGE := genepool/dashboard/static/page.js
 BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup demo test storm check bench bench-engine fuzz format clean check-export
+.PHONY: help setup page browser demo test storm check bench bench-engine fuzz format clean check-export
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(STAMP)  ## makes .venv and installs all that the project needs
+setup: $(STAMP)  ## makes .venv and installs all that the project needs; builds the dashboard's page where Node.js is
+	@$(MAKE) -s page || echo "Everything but the dashboard's page is ready; for that, install Node.js and run make page."
 
 # torch comes first and pinned: a range, resolved by a dependency, may draw in gigabytes of another build.
 $(STAMP): pyproject.toml constraints.txt
@@ -24,11 +26,26 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
 
+page: $(PAGE)  ## builds the dashboard's page; its libraries come from npm, at the versions of page/package-lock.json
+
+$(PAGE): page/package.json page/package-lock.json page/build.mjs $(wildcard page/src/*)
+	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
+	  apt-get install -qy nodejs npm; } || { \
+	  echo "The page needs Node.js and npm: install them (Debian: apt-get install nodejs npm) and try again."; exit 1; }
+	cd page && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
+	@touch $@
+
+browser:  # for the tests of the page; without one they are skipped, and say so
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
+	  apt-get install -qy --no-install-recommends chromium fonts-dejavu-core; } || \
+	  echo "There is no chromium, so the page is not tested (Debian: apt-get install chromium)."
+
 demo: $(STAMP)  ## evolves a classifier from nothing in two minutes, on the images that come with Genepool
 	$(BIN)/genepool run demo
 	@echo; $(BIN)/genepool lineage demo
 
-test: $(STAMP)  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
+test: $(STAMP) browser  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
+	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs
 
 fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not answered properly
@@ -65,4 +82,4 @@ format: $(STAMP)  ## puts the code into the agreed form
 	$(BIN)/ruff format .
 
 clean:  ## removes what the other commands made
-	rm -rf $(VENV) $(BENCH_VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) build dist demo page/node_modules genepool/dashboard/static .pytest_cache .mypy_cache .ruff_cache .hypothesis

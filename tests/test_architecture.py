@@ -35,6 +35,7 @@ BORDERS = {
     "starlette": "dashboard",
     "tensorboard": "tracking",
     "mlflow": "tracking",
+    "uvicorn": "dashboard",
 }
 
 

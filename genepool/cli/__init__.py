@@ -21,6 +21,7 @@ VERBS = {
     "study": "Run a plan of experiments: arms and repeats, with a table and a figure.",
     "report": "A page about an experiment or a study, with its figures.",
     "status": "How an experiment stands.",
+    "dashboard": "Watch an experiment, or a folder of them, on a live page.",
     "best": "The best network, with its test accuracy and its weights.",
     "export": "Write the best network for use without Genepool: torch, ONNX or readable source.",
     "ensemble": "The best networks of several experiments as one model, by vote and by average.",

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,7 @@ INTERRUPTED = 130
 @MEMORY
 @plugin_option(shown_to_verb=True)
 @click.option("--track", multiple=True, metavar="NAME", help="Send figures to tensorboard or mlflow; may be repeated.")
+@click.option("--dashboard", is_flag=True, help="Serve a live page meanwhile.")
 @JSON
 def run(
     directory: Path,
@@ -68,6 +70,7 @@ def run(
     memory: str | None,
     plugins: tuple[str, ...],
     track: tuple[str, ...],
+    dashboard: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -89,7 +92,8 @@ def run(
     words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
     words += [word for plugin in plugins for word in ("--plugin", plugin)]
     tracking = Tracking(experiment, track)
-    to_the_end = _evolve(experiment, count, words, tracking.look)
+    with _page_beside(directory) if dashboard else nullcontext():
+        to_the_end = _evolve(experiment, count, words, tracking.look)
     if not to_the_end and experiment.history().best() is None:
         tracking.end()
         click.echo("Nobody is alive yet; the same command goes on.", err=True)
@@ -108,6 +112,15 @@ def run(
         test_accuracy=found.test_accuracy or 0.0,
     )
     click.echo(json_text(found) if as_json else page(found, picture))
+
+
+@contextmanager
+def _page_beside(directory: Path) -> Iterator[None]:
+    from genepool.cli.dashboard import beside
+
+    with beside(directory) as address:
+        click.echo(address, err=True)
+        yield
 
 
 def _settings(

@@ -220,14 +220,14 @@ class Files:
         except OSError:
             return
 
-    def load_from(self, path: str, start: int, limit: int) -> bytes:
-        """What a file that grows holds behind a place."""
+    def load_from(self, path: str, start: int, limit: int, *, most: int = _LARGEST_READ) -> bytes:
+        """What a file that grows holds behind a place, or the beginning of it."""
         descriptor = self.open(path, _READ)
         try:
             size = self.size(descriptor)
             if not 0 <= size <= limit:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-            return self.read_at(descriptor, size - start, start) if size > start else b""
+            return self.read_at(descriptor, min(size - start, most), start) if size > start else b""
         finally:
             with contextlib.suppress(OSError):
                 self.close(descriptor)

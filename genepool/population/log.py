@@ -11,6 +11,7 @@ import errno
 import re
 import zlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,7 @@ from genepool.population.files import NOT_A_FILE, Files
 
 _LARGEST_FILE = 64 << 20
 _LARGEST_LOG = 1 << 32
+_CHUNK = 4 << 20
 
 
 def in_a_line(document: bytes) -> bytes:
@@ -128,8 +130,16 @@ def _numbers(names: list[str], kind: str) -> Iterator[int]:
             yield int(found[1] or 0)
 
 
+class Place(NamedTuple):
+    """Where a line of a log stands, so that it can be read again without keeping it."""
+
+    path: str
+    start: int
+    length: int
+
+
 class LogTail:
-    """Reads logs of one kind again and again, each time only what was added."""
+    """Reads logs of one kind again and again, each time only what was added, some megabytes at a time."""
 
     def __init__(self, files: Files, workers: str, kind: str) -> None:
         self._files, self._workers = files, workers
@@ -138,20 +148,50 @@ class LogTail:
 
     def more(self) -> Iterator[bytes]:
         """Every whole, undamaged document that was not there before. A line without its end is left for later."""
+        return (document for _, document in self.lines())
+
+    def lines(self) -> Iterator[tuple[Place, bytes]]:
+        """The same, each with its place."""
         for who in sorted(_names(self._files, self._workers)):
             for name in sorted(_names(self._files, f"{self._workers}/{who}")):
                 if self._pattern.fullmatch(name):
                     yield from self._more_of(f"{self._workers}/{who}/{name}")
 
-    def _more_of(self, path: str) -> Iterator[bytes]:
-        start = self._read.get(path, 0)
-        try:
-            data = self._files.load_from(path, start, _LARGEST_LOG)
-        except OSError:
-            return
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read[path] = start + len(whole)
-        yield from (document for document in documents(whole) if document is not None)
+    def bytes_read(self) -> int:
+        """The length of all logs, as far as they were read."""
+        return sum(self._read.values())
+
+    def _more_of(self, path: str) -> Iterator[tuple[Place, bytes]]:
+        chunk = _CHUNK
+        while True:
+            start = self._read.get(path, 0)
+            try:
+                data = self._files.load_from(path, start, _LARGEST_LOG, most=chunk)
+            except OSError:
+                return
+            end = data.rfind(b"\n") + 1
+            self._read[path] = start + end
+            yield from _places(path, start, data[:end])
+            if len(data) < chunk or chunk > _LARGEST_FILE:
+                return
+            if not end:  # a line longer than a chunk
+                chunk *= 2
+
+
+def _places(path: str, start: int, data: bytes) -> Iterator[tuple[Place, bytes]]:
+    for line in data.split(b"\n")[:-1]:
+        document = unframe(line)
+        if document is not None:
+            yield Place(path, start, len(line)), document
+        start += len(line) + 1
+
+
+def read_place(files: Files, place: Place) -> bytes | None:
+    """The document at a place; None if that is not what stands there any more."""
+    try:
+        return unframe(files.load_from(place.path, place.start, _LARGEST_LOG, most=place.length))
+    except OSError:
+        return None
 
 
 def _pattern(kind: str) -> re.Pattern[str]:

@@ -110,6 +110,14 @@ class Shards:
         """Whether a listing made now shows the individual in this state."""
         return naming.encode(individual) in self._list(self.shard(individual.id))
 
+    def find(self, identity: str) -> Individual | None:
+        """One individual, by a listing of its shard."""
+        for name in self._list(self.shard(identity)):
+            individual = naming.parse(name)
+            if individual is not None and individual.id == identity:
+                return individual
+        return None
+
     def sweep(self) -> Sweep:
         """Looks at every shard."""
         found = Sweep(individuals=[], foreign=[])

@@ -45,6 +45,10 @@ class DirectoryView(PopulationView):
         """Everything that is there, individuals and foreign entries."""
         return self._shards.sweep()
 
+    def find(self, identity: str) -> Individual | None:
+        """The individual of that ID as it is now, by one listing; None if it is not there."""
+        return self._shards.find(identity)
+
     def sample(self, rng: random.Random) -> Individual:
         return self._shards.draw_from_all(rng)
 

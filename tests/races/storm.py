@@ -23,6 +23,7 @@ from pathlib import Path
 from genepool.population import DirectoryPopulation
 
 from .crowd import Crowd
+from .onlooker import Onlooker
 from .plan import Plan
 from .verdict import Verdict, judge
 from .victim import live
@@ -42,6 +43,7 @@ def storm(folder: Path, plan: Plan) -> Verdict:
     DirectoryPopulation.establish(population, population_size=plan.size, lease=plan.lease)
     calm = mmap.mmap(-1, 1)
     crowd = Crowd(plan, lambda number: live(population, testimonies / str(number), plan, number, calm))
+    onlooker = Onlooker(population)
     try:
         crowd.start()
         crowd.settle(plan.warm_up)
@@ -49,8 +51,10 @@ def storm(folder: Path, plan: Plan) -> Verdict:
         calm[0] = 1
         crowd.settle(2 * plan.lease + 1)
         crowd.end()
+        seen = onlooker.faults()
     finally:
         crowd.end_at_once()
+        onlooker.end_at_once()
     verdict = judge(population, testimonies, plan, crowd.died_unasked)
     blows = {
         "seed": plan.seed,
@@ -60,7 +64,7 @@ def storm(folder: Path, plan: Plan) -> Verdict:
         "SIGTERM": crowd.blows["terminate"],
     }
     figures = {**blows, **verdict.figures, "seconds": round(time.monotonic() - start)}
-    return Verdict(figures=figures, faults=verdict.faults)
+    return Verdict(figures=figures, faults=[*verdict.faults, *seen])
 
 
 def file_system(folder: Path) -> str:

@@ -1,0 +1,65 @@
+"""What somebody with the token may do to an experiment: the same that `genepool set` and `genepool intervene` do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from genepool.dashboard.reader import Reader
+from genepool.dashboard.standing import spent
+from genepool.errors import SettingsError
+from genepool.evolution import Intervention, Spending
+from genepool.experiment import Experiment
+from genepool.settings import override, seconds, to_values
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of `POST /api/experiments/KEY/control`; one of the fields is given."""
+
+    set: dict[str, str] = {}
+    """Settings by name, values as they are written on the command line."""
+    mutations: int = 0
+    """So many at each reproduction..."""
+    lasts: str = ""
+    """...for so many individuals (500) or so long (10m)."""
+    reset_weights: bool = False
+    stop: bool = False
+    """Workers hand over what they train and end."""
+
+
+def obey(reader: Reader, order: Order) -> dict[str, Any]:
+    """Publishes new settings, which workers take before their next step."""
+    experiment = Experiment.open(reader.path)
+    if order.set:
+        before = experiment.settings()
+        asked = override(before, [f"{name}={value}" for name, value in order.set.items()])
+        old, new = to_values(before), to_values(asked)
+        return _done(experiment, experiment.set({name: new[name] for name in new if new[name] != old[name]}))
+    if order.stop:
+        return _done(experiment, experiment.set({"individuals": max(1, _so_far(reader).individuals)}))
+    individuals, time = _while(order.lasts)
+    intervention = Intervention(
+        mutations=order.mutations, individuals=individuals, seconds=time, reset_weights=order.reset_weights
+    )
+    return _done(experiment, experiment.intervene(intervention, _so_far(reader)))
+
+
+def _so_far(reader: Reader) -> Spending:
+    reader.refresh()
+    with reader.lock:
+        return spent(reader.table)
+
+
+def _done(experiment: Experiment, version: int | None) -> dict[str, Any]:
+    return {"settings_version": version, "settings": to_values(experiment.settings())}
+
+
+def _while(text: str) -> tuple[int, float]:
+    """Individuals, or seconds: a time has a unit."""
+    if not text:
+        return 0, 0.0
+    found = (int(text[:12]), 0.0) if text.isascii() and text.isdigit() else (0, seconds(text))
+    if not 0 < max(found) <= 1e9:
+        raise SettingsError("That is too short or too long; write 500 (individuals) or 10m (time).")
+    return found

@@ -1,0 +1,81 @@
+"""Which requests are answered at all.
+
+The dashboard answers whoever can reach its port, so a web page that its user visits elsewhere must not be able to
+reach it through the browser: neither by a name of its own that resolves to this machine (the Host header tells), nor
+by sending requests across sites (Sec-Fetch-Site and Origin tell).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class Guard:
+    """Stands before the application."""
+
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self._app = app
+        self._names = {"localhost", host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self._refusal(scope["method"], scope["path"], headers)
+        if refusal:
+            await JSONResponse({"error": refusal}, status_code=403)(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+    def _refusal(self, method: str, path: str, headers: dict[str, str]) -> str:
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            return "This name is not one of the dashboard's; open it by the address that it printed."
+        site = headers.get("sec-fetch-site", "none")
+        navigates = headers.get("sec-fetch-mode") == "navigate" and method == "GET" and not path.startswith("/api")
+        if site not in ("none", "same-origin") and not navigates:
+            return "Requests from other sites are not answered."
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2].lower() != host.lower():
+            return "Requests from other origins are not answered."
+        return ""
+
+    def _is_ours(self, host: str) -> bool:
+        """Addresses in numbers are; of names only those of this machine, since anybody can own a name."""
+        name = host.lower()
+        bracket = name.rfind("]")
+        colon = name.rfind(":")
+        if colon > bracket:
+            name = name[:colon]
+        if name in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True

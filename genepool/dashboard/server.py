@@ -1,0 +1,252 @@
+"""The routes of the dashboard, its live feed, and the process that serves them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import secrets
+import socket
+import threading
+import time
+import zipfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from genepool.dashboard import api
+from genepool.dashboard.assets import KINDS, page
+from genepool.dashboard.control import Order, obey
+from genepool.dashboard.folder import Folder, Watched
+from genepool.dashboard.guard import Guard
+from genepool.dashboard.standing import standing
+from genepool.errors import GenepoolError, PopulationFormatError, SettingsError, StorageError, shown
+
+A_MESSAGE = 5000
+"""Rows in one message of the feed at most."""
+LOOK_EVERY = 0.5
+"""Seconds between two looks whether there is something to tell."""
+STANDING_EVERY = 3.0
+"""Seconds between two messages about how things stand, if nothing happens."""
+LARGEST_ORDER = 1 << 16
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
+
+
+class Dashboard:
+    """Answers for one folder; with a token also to those who have it."""
+
+    def __init__(self, place: Path, *, host: str = "127.0.0.1", token: str | None = None) -> None:
+        self._folder = Folder(place)
+        self._token = token
+        self._page = page()
+        self.is_ending: Callable[[], bool] = lambda: False
+        """Whether the feeds should come to an end; they never do by themselves."""
+        each = "/api/experiments/{key}"
+        self.app = Starlette(
+            routes=[
+                *(Route(f"/{'' if name == 'index.html' else name}", self._file(name)) for name in KINDS),
+                Route("/api", self._about),
+                Route("/api/experiments", self._experiments),
+                Route(each, self._of_one(lambda one, request: standing(one.reader))),
+                Route(f"{each}/individuals", self._of_one(self._individuals)),
+                Route(f"{each}/individuals/{{id}}", self._of_one(lambda one, r: one.details.individual(_id(r)))),
+                Route(f"{each}/individuals/{{id}}/dna", self._dna),
+                Route(f"{each}/individuals/{{id}}/model", self._model),
+                Route(f"{each}/lineage/{{id}}", self._of_one(lambda one, r: one.details.lineage(_id(r)))),
+                Route(f"{each}/workers", self._of_one(lambda one, request: one.crew.crew())),
+                Route(f"{each}/curve", self._of_one(lambda one, request: api.curve(one.reader))),
+                Route(f"{each}/events", self._events),
+                Route(f"{each}/control", self._control, methods=["POST"]),
+            ],
+            middleware=[Middleware(Guard, host=host)],
+            exception_handlers={HTTPException: _refused, GenepoolError: _sentence},
+        )
+
+    # -- the page ------------------------------------------------------------------------------------------------------
+
+    def _file(self, name: str) -> Callable[..., Any]:
+        async def answer(request: Request) -> Response:
+            return Response(self._page[name], media_type=KINDS[name], headers={"cache-control": "no-cache"})
+
+        return answer
+
+    # -- documents -----------------------------------------------------------------------------------------------------
+
+    async def _about(self, request: Request) -> Response:
+        name = shown(self._folder.place.resolve().name)
+        return _json(api.about(control=self._token is not None, single=self._folder.single, name=name))
+
+    async def _experiments(self, request: Request) -> Response:
+        return _json({"experiments": await run_in_threadpool(self._folder.experiments)})
+
+    def _of_one(self, document: Callable[[Watched, Request], Any]) -> Callable[..., Any]:
+        async def answer(request: Request) -> Response:
+            one = await self._watched(request)
+            return await run_in_threadpool(lambda: _json(document(one, request)))
+
+        return answer
+
+    async def _watched(self, request: Request) -> Watched:
+        return await self._folder.watched(request.path_params["key"])
+
+    def _individuals(self, one: Watched, request: Request) -> Any:
+        since = api.sequence_of(one.reader, request.query_params.get("since", ""))
+        return api.individuals(one.reader, since or 0)
+
+    async def _dna(self, request: Request) -> Response:
+        one, identity = await self._watched(request), _id(request)
+        text = await run_in_threadpool(one.details.dna_text, identity)
+        return Response(text, media_type="application/json", headers=_as_file(one, identity, "dna.json"))
+
+    async def _model(self, request: Request) -> Response:
+        one, identity = await self._watched(request), _id(request)
+        data = await run_in_threadpool(_model_archive, one, identity)
+        return Response(data, media_type="application/zip", headers=_as_file(one, identity, "model.zip"))
+
+    # -- the feed ------------------------------------------------------------------------------------------------------
+
+    async def _events(self, request: Request) -> Response:
+        one = await self._watched(request)
+        cursor = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        return StreamingResponse(
+            _feed(one, cursor, self.is_ending), media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
+
+    # -- control -------------------------------------------------------------------------------------------------------
+
+    async def _control(self, request: Request) -> Response:
+        self._demand_token(request)
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise HTTPException(415, "An order is JSON.")
+        try:
+            order = msgspec.json.decode(await _body(request), type=Order)
+        except msgspec.MsgspecError as error:
+            raise SettingsError(f"The order cannot be read: {shown(str(error))}.") from None
+        one = await self._watched(request)
+        return _json(await run_in_threadpool(obey, one.reader, order))
+
+    def _demand_token(self, request: Request) -> None:
+        if self._token is None:
+            raise HTTPException(403, "This dashboard only shows; start it with --control to change anything.")
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not secrets.compare_digest(given.encode(), self._token.encode()):
+            raise HTTPException(401, "The token is missing or wrong; it was printed when the dashboard was started.")
+
+
+def _id(request: Request) -> str:
+    return str(request.path_params["id"])
+
+
+async def _feed(one: Watched, cursor: str, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
+    """Rows as they change, each message with the cursor that a reconnecting client sends back; and how things stand."""
+    one.followers += 1
+    told_at, told = 0.0, ""
+    try:
+        yield "retry: 1500\n\n"
+        while not is_ending():
+            since = api.sequence_of(one.reader, cursor)
+            if since is None:  # from before a restart: its numbers mean nothing here
+                since, cursor = 0, f"{one.reader.boot}-0"
+                yield "event: reset\ndata: {}\n\n"
+            if since < one.reader.table.sequence:
+                rows = await run_in_threadpool(api.individuals, one.reader, since, A_MESSAGE)
+                cursor = rows["cursor"]
+                yield f"event: rows\nid: {cursor}\ndata: {_text(rows)}\n\n"
+            signature = f"{one.reader.cursor}{one.reader.trouble}{one.reader.reading}"
+            if signature != told or time.monotonic() - told_at > STANDING_EVERY:
+                told, told_at = signature, time.monotonic()
+                yield f"event: standing\ndata: {_text(await run_in_threadpool(standing, one.reader))}\n\n"
+            if (api.sequence_of(one.reader, cursor) or 0) >= one.reader.table.sequence:
+                await asyncio.sleep(LOOK_EVERY)
+    finally:
+        one.followers -= 1
+        one.asked = time.monotonic()
+
+
+async def _body(request: Request) -> bytes:
+    data = b""
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > LARGEST_ORDER:
+            raise HTTPException(413, "That is too long for an order.")
+    return data
+
+
+def _model_archive(one: Watched, identity: str) -> bytes:
+    """DNA, weights and facts, as `genepool train` and people read them."""
+    facts = {key: value for key, value in one.details.individual(identity).items() if key not in ("dna", "layers")}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("weights.safetensors", one.details.weights(identity))
+        archive.writestr("dna.json", one.details.dna_text(identity))
+        archive.writestr("individual.json", msgspec.json.format(msgspec.json.encode(facts), indent=2))
+    return buffer.getvalue()
+
+
+def _as_file(one: Watched, identity: str, kind: str) -> dict[str, str]:
+    name = _UNSAFE.sub("-", f"{one.found.name}-{identity}-{kind}").strip("-.")
+    return {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _json(value: Any) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-store"})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, status_code=error.status_code)
+
+
+async def _sentence(request: Request, error: Exception) -> Response:
+    status = 404 if isinstance(error, PopulationFormatError) else 503 if isinstance(error, StorageError) else 422
+    return JSONResponse({"error": shown(str(error))}, status_code=status)
+
+
+# -- the process -------------------------------------------------------------------------------------------------------
+
+
+def listen(host: str, port: int | None, usual: int) -> socket.socket:
+    """A socket at that port; where none is asked for, at the usual one, or at any if that is taken."""
+    for attempt in (usual, 0) if port is None else (port,):
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host, attempt), family=family)
+        except OSError as error:
+            fault = error
+    raise SettingsError(
+        f"The dashboard cannot listen at {shown(host)}:{port if port is not None else usual} "
+        f"({fault.strerror or fault}); choose another --port or --host."
+    )
+
+
+def serve(dashboard: Dashboard, listening: socket.socket, parent: int | None = None) -> None:
+    """Answers until it is told to stop (Ctrl-C, SIGTERM), or whoever started it is gone."""
+    config = uvicorn.Config(
+        dashboard.app, log_level="warning", access_log=False, timeout_graceful_shutdown=3, lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    dashboard.is_ending = lambda: server.should_exit
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(server, parent), daemon=True).start()
+    server.run(sockets=[listening])
+
+
+def _end_with(server: uvicorn.Server, parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    server.should_exit = True

@@ -1,0 +1,107 @@
+"""Everybody who ever lived in an experiment, as columns of numbers: some 300 bytes a row, whatever their networks are.
+
+A row keeps its number. Whatever changes gets the next number of a sequence, so that somebody who knows the state of
+things up to one number is told only what came after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+NAN = float("nan")
+_FIRST_ROOM = 1024
+_MOST_NAMES = 4096
+
+_COLUMNS: dict[str, tuple[type[np.generic], float]] = {
+    "state": (np.uint8, 0),  # the letter of population.State
+    "epoch": (np.uint32, 0),
+    "born": (np.float64, NAN),
+    "finished": (np.float64, NAN),
+    "fitness": (np.float64, NAN),
+    "seconds": (np.float64, 0),
+    "stepping": (np.float64, 0),
+    "flops": (np.float64, 0),
+    "parameters": (np.float64, 0),
+    "learning_rate": (np.float64, NAN),
+    "depth": (np.int32, 0),
+    "parent": (np.int32, -1),
+    "mutation": (np.uint16, 0),
+    "worker": (np.uint16, 0),
+    "version": (np.uint32, 0),
+    "bytes": (np.int64, 0),
+    "log": (np.int32, -1),
+    "start": (np.int64, 0),
+    "length": (np.int32, 0),
+    "sequence": (np.int64, 0),
+}
+
+
+class Names:
+    """Texts by number; the first is the empty one. Beyond a few thousand all others are one."""
+
+    def __init__(self) -> None:
+        self.texts = [""]
+        self._numbers = {"": 0}
+
+    def number(self, text: str) -> int:
+        known = self._numbers.get(text)
+        if known is None:
+            if len(self.texts) > _MOST_NAMES:
+                return self.number("others")
+            known = self._numbers[text] = len(self.texts)
+            self.texts.append(text[:200])
+        return known
+
+
+class Table:
+    """The rows by number and by ID."""
+
+    def __init__(self) -> None:
+        self._room = _FIRST_ROOM
+        self._columns = {name: np.full(self._room, empty, kind) for name, (kind, empty) in _COLUMNS.items()}
+        self.ids: list[str] = []
+        self.rows: dict[str, int] = {}
+        self.sequence = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """One column of all rows; a view that the next row may leave behind."""
+        return self._columns[name][: len(self.ids)]
+
+    def get(self, row: int, name: str) -> Any:
+        """One value."""
+        return self._columns[name][row].item()
+
+    def add(self, identity: str) -> int:
+        """A new row."""
+        row = len(self.ids)
+        if row == self._room:
+            self._grow()
+        self.ids.append(identity)
+        self.rows[identity] = row
+        return row
+
+    def _grow(self) -> None:
+        for name, (kind, empty) in _COLUMNS.items():
+            more = np.full(2 * self._room, empty, kind)
+            more[: self._room] = self._columns[name]
+            self._columns[name] = more
+        self._room *= 2
+
+    def put(self, row: int, **values: float) -> None:
+        """Changes a row."""
+        self.sequence += 1
+        for name, value in values.items():
+            self._columns[name][row] = value
+        self._columns["sequence"][row] = self.sequence
+
+    def changed_since(self, sequence: int, most: int) -> NDArray[np.int64]:
+        """The rows that were changed after that, those first that were changed first, and at most so many of them."""
+        changes = self.column("sequence")
+        (rows,) = np.nonzero(changes > sequence)
+        return rows[np.argsort(changes[rows], kind="stable")][:most]

@@ -1,0 +1,74 @@
+// Several experiments over each other.
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { get, isExport } from './api.js';
+import { Chart } from './chart.js';
+import { CATEGORIES } from './colours.js';
+import { html } from './html.js';
+import { Choice } from './parts.js';
+import { amount, flop, percent, span, ticks, whole } from './words.js';
+
+const ACROSS = { seconds: { label: 'time of training' }, flops: { label: 'FLOPs' }, individuals: { label: 'individuals' } };
+const ACROSS_VALUES = { seconds: { ticks }, flops: { values: amount }, individuals: { values: amount } };
+
+export function CompareView({ experiments, current, theme, open }) {
+  const usable = experiments.filter((one) => !one.trouble);
+  const [chosen, setChosen] = useState(() => new Set(usable.slice(0, 8).map((one) => one.key)));
+  const [curves, setCurves] = useState({});
+  const [across, setAcross] = useState('seconds');
+  useEffect(() => {
+    let wanted = true;
+    const look = async () => {
+      for (const key of chosen) {
+        try {
+          const curve = await get(`/api/experiments/${key}/curve`);
+          if (wanted) setCurves((known) => ({ ...known, [key]: curve }));
+        } catch {
+          // It is gone: what was read of it stays.
+        }
+      }
+    };
+    look();
+    const timer = isExport ? 0 : setInterval(look, 4000);
+    return () => {
+      wanted = false;
+      clearInterval(timer);
+    };
+  }, [chosen]);
+  const shown = usable.filter((one) => chosen.has(one.key) && curves[one.key]?.best.length);
+  const colour = (key) => CATEGORIES[usable.findIndex((one) => one.key === key) % CATEGORIES.length];
+  const dash = (key) => [undefined, [8, 4], [2, 3]][Math.floor(usable.findIndex((one) => one.key === key) / CATEGORIES.length) % 3];
+  const data = useMemo(() => joined(shown.map((one) => [curves[one.key][across], curves[one.key].best])), [curves, chosen, across]);
+  const toggle = (key) => setChosen((known) => {
+    const next = new Set(known);
+    if (!next.delete(key)) next.add(key);
+    return next;
+  });
+  return html`<section class="compare" data-curves=${shown.length}>
+    <div class="bar"><${Choice} label="across" value=${across} options=${ACROSS} onChange=${setAcross} />
+      ${usable.length < 2 && html`<span class="faint">Only one experiment is here; start the dashboard on a folder of experiments to compare several.</span>`}</div>
+    <${Chart} key="${across} ${shown.length}" data=${data} stepped=${true} series=${shown.map((one) => ({ label: one.name, colour: colour(one.key), dash: dash(one.key) }))} x=${{ label: ACROSS[across].label, ...ACROSS_VALUES[across] }} y=${{ values: (value) => percent(value, 0) }} theme=${theme} height=${380} label="Best fitness so far" />
+    <div class="scroll"><table><thead><tr><th></th><th>experiment</th><th>data</th><th class="n">best</th><th class="n">individuals</th><th class="n">time</th><th class="n">cost</th></tr></thead>
+      <tbody>${experiments.map((one) => {
+        const curve = curves[one.key];
+        return html`<tr class=${one.key === current ? 'current' : ''}><td><label><input type="checkbox" checked=${chosen.has(one.key)} disabled=${Boolean(one.trouble)} onChange=${() => toggle(one.key)} aria-label="show ${one.name}" /> ${!one.trouble && html`<i class="swatch" style=${{ background: colour(one.key) }}></i>`}</label></td>
+          <td>${one.trouble ? html`${one.name}<div class="trouble">${one.trouble}</div>` : html`<a href=${open.address('population', '', one.key)}>${one.name}</a>`}</td><td>${one.data}</td>
+          <td class="n">${curve?.best.length ? percent(curve.best.at(-1), 2) : '–'}</td><td class="n">${curve?.best.length ? whole(curve.individuals.at(-1)) : '–'}</td>
+          <td class="n">${curve?.best.length ? span(curve.seconds.at(-1)) : '–'}</td><td class="n">${curve?.best.length ? `${flop(curve.flops.at(-1))}` : '–'}</td></tr>`;
+      })}</tbody></table></div>
+  </section>`;
+}
+
+// Staircases with different steps over one axis: each keeps its value until its own next step, and ends with its last.
+function joined(curves) {
+  const xs = [...new Set(curves.flatMap(([x]) => x))].sort((a, b) => a - b);
+  return [
+    xs,
+    ...curves.map(([x, y]) => {
+      let at = -1;
+      return xs.map((value) => {
+        while (at + 1 < x.length && x[at + 1] <= value) at += 1;
+        return at < 0 || value > x.at(-1) ? null : y[at];
+      });
+    }),
+  ];
+}

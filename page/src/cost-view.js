@@ -1,0 +1,63 @@
+// What it costs, what is left of the budget, and who works on it.
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { isExport } from './api.js';
+import { Chart } from './chart.js';
+import { palette } from './colours.js';
+import { html } from './html.js';
+import { Facts, Tiles, useDocument } from './parts.js';
+import { amount, bytes, clock, percent, short, span, ticks, whole } from './words.js';
+
+export function CostView({ base, standing, population, version, theme }) {
+  const [again, setAgain] = useState(0);
+  useEffect(() => {
+    const timer = isExport ? 0 : setInterval(() => setAgain((n) => n + 1), 3000);
+    return () => clearInterval(timer);
+  }, []);
+  const { value: crew, error } = useDocument(`${base}/workers`, again);
+  const colours = palette();
+  const spending = useMemo(() => {
+    const step = Math.max(1, Math.floor(population.order.length / 1500));
+    const xs = [];
+    const ys = [];
+    for (let i = 0; i < population.order.length; i += i + step < population.order.length || i === population.order.length - 1 ? step : population.order.length - 1 - i) {
+      xs.push(population.elapsed[population.order[i]]);
+      ys.push(population.spent[population.order[i]]);
+    }
+    return [xs, ys];
+  }, [population, version]);
+  const { spent, pace, budget, census } = standing;
+  const limits = [
+    ['time', spent.seconds, budget.time, span],
+    ['individuals', spent.individuals, budget.individuals, whole],
+    ['FLOPs', spent.flops, budget.flops, amount],
+    ['fitness', spent.best, budget.target, percent],
+    ['without a new best', spent.since_best, budget.plateau, whole],
+  ].filter(([, , limit]) => limit);
+  return html`<section class="cost">
+    <${Tiles} standing=${standing} />
+    <div class="columns even">
+      <div><h3>Budget</h3>
+        ${limits.length ? limits.map(([name, used, limit, format]) => html`<div class="budget"><span>${name}</span><progress max=${limit} value=${Math.min(used, limit)} aria-label=${name}></progress><span>${format(used)} of ${format(limit)}</span></div>`) : html`<p>No limit is set: it goes on until somebody stops it.</p>`}
+        <p>${standing.over ? `The experiment is over: ${standing.over}.` : standing.seconds_left != null ? `About ${span(standing.seconds_left)} to go at the present pace.` : 'How long it will take cannot be told yet.'}</p>
+        <${Facts} facts=${[
+          ['overhead', `${percent(pace.overhead)} of the training time is not steps 2 to n`],
+          ['disk', crew && `${bytes(crew.disk.results + crew.disk.logs)}: ${bytes(crew.disk.results)} models of the living, ${bytes(crew.disk.logs)} records`],
+          ['last finished', clock(pace.last_finished)],
+          ['odd', [census.failed && `${census.failed} failed`, census.quarantined && `${census.quarantined} in quarantine`, census.foreign && `${census.foreign} foreign entries`, standing.damaged && `${standing.damaged} damaged records`].filter(Boolean).join(', ') || 'nothing'],
+        ]} /></div>
+      <div><h3>FLOPs spent</h3><${Chart} data=${spending} series=${[{ label: 'FLOPs', colour: colours.alive }]} x=${{ label: 'time of training', ticks }} y=${{ values: amount }} theme=${theme} height=${220} label="FLOPs by time" /></div>
+    </div>
+    <h3>Workers</h3>
+    ${error && html`<p class="trouble">${error}</p>`}
+    ${crew && (crew.workers.length ? html`<div class="scroll"><table class="workers"><thead><tr><th>worker</th><th>host</th><th>trains</th><th>since</th><th class="n">step</th><th>last beat</th><th class="n">trained</th><th class="n">overhead</th></tr></thead>
+      <tbody>${crew.workers.map((one) => html`<tr class=${one.stale ? 'stale' : ''}><td><code>${one.who}</code></td><td>${one.host} ${one.process}</td><td>${one.trains ? html`<code>${short(one.trains)}</code>${one.attempt > 1 ? ` (attempt ${one.attempt})` : ''}` : '–'}</td>
+        <td>${one.since ? span(standing.now - one.since) : '–'}</td><td class="n">${one.step ?? '–'}</td><td>${one.stale ? html`<b>silent for ${span(one.silent)}</b>: its training may be taken over` : `${span(one.silent)} ago`}</td><td class="n">${whole(one.individuals)}</td><td class="n">${percent(one.overhead, 0)}</td></tr>`)}</tbody></table></div>`
+      : html`<p>Nobody is at work${crew.before ? `; ${crew.before} worked on it before` : ''}. <code>genepool run</code> or <code>genepool worker</code> goes on.</p>`)}
+    ${crew && crew.handed_over.length > 0 && html`<p>${crew.handed_over.length} handed over, waiting for a worker: ${crew.handed_over.slice(0, 5).map((one) => html`<code>${short(one)}</code> `)}</p>`}
+    ${crew && crew.quarantined.length + crew.foreign.length + crew.damaged.length > 0 && html`<h3>Put aside</h3><ul class="odd">
+      ${crew.quarantined.map((one) => html`<li>in quarantine: <code>${one.id}</code> (${one.why})</li>`)}
+      ${crew.damaged.map((one) => html`<li>damaged: <code>${one}</code></li>`)}
+      ${crew.foreign.map((one) => html`<li>foreign: <code>${one}</code></li>`)}</ul><p class="faint">Nothing of this stops evolution; <code>genepool check</code> tells more.</p>`}
+    ${crew && crew.events.length > 0 && html`<details><summary>The latest from the workers' diaries</summary><ul class="events">${crew.events.slice(0, 60).map((one) => html`<li><span class="faint">${clock(one.time)}</span> <code>${one.worker}</code> ${one.what} <code>${short(one.id)}</code> ${one.note}</li>`)}</ul></details>`}
+  </section>`;
+}

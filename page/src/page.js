@@ -1,0 +1,164 @@
+// The page: which experiment, which view, and the live feed that keeps what is shown up to date.
+import { render } from 'preact';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { follow, get, isExport } from './api.js';
+import { CompareView } from './compare-view.js';
+import { ControlView } from './control-view.js';
+import { CostView } from './cost-view.js';
+import { html } from './html.js';
+import { IndividualView } from './individual-view.js';
+import { LineageView } from './lineage-view.js';
+import { PopulationView } from './population-view.js';
+import { Population } from './population.js';
+import { clock, span } from './words.js';
+
+const VIEWS = { population: 'Population', individual: 'Individual', lineage: 'Lineage', cost: 'Cost and workers', compare: 'Compare', control: 'Control' };
+const WORDS = { going: 'going on', finished: 'finished', vanished: 'cannot be read', empty: 'empty', reading: 'reading', resting: 'nobody at work' };
+
+// #/view/experiment/individual
+function where() {
+  const [, view = 'population', key = '', id = ''] = location.hash.split('/');
+  return { view: view in VIEWS ? view : 'population', key, id };
+}
+
+// The token comes behind the '#', which browsers never send, and leaves the address at once.
+function takeToken() {
+  const found = location.hash.match(/^#token=([\w-]+)/);
+  if (found) {
+    sessionStorage.setItem('genepool-token', found[1]);
+    history.replaceState(null, '', location.pathname);
+  }
+  try {
+    return sessionStorage.getItem('genepool-token') || '';
+  } catch {
+    return '';
+  }
+}
+
+function useExperiment(key) {
+  const [state, setState] = useState({ population: null, version: 0, standing: null, connected: true, error: '' });
+  useEffect(() => {
+    if (!key) return undefined;
+    let stop = () => {};
+    let wanted = true;
+    const begin = async () => {
+      try {
+        const population = new Population();
+        const [standing, rows] = await Promise.all([get(`/api/experiments/${key}`), get(`/api/experiments/${key}/individuals`)]);
+        if (!wanted) return;
+        population.apply(rows);
+        setState({ key, population, version: 1, standing, connected: true, error: '' });
+        stop = follow(key, rows.cursor, {
+          rows: (message) => {
+            population.apply(message);
+            setState((known) => ({ ...known, version: known.version + 1 }));
+          },
+          standing: (message) => setState((known) => ({ ...known, standing: message })),
+          reset: () => {
+            stop();
+            if (wanted) begin();
+          },
+          connected: (connected) => setState((known) => (known.connected === connected ? known : { ...known, connected })),
+        });
+      } catch (error) {
+        if (!wanted) return;
+        setState({ key, population: null, version: 0, standing: null, connected: true, error: error.message });
+        setTimeout(() => wanted && begin(), 3000);
+      }
+    };
+    begin();
+    return () => {
+      wanted = false;
+      stop();
+    };
+  }, [key]);
+  return state.key === key ? state : { population: null, version: 0, standing: null, connected: true, error: '' };
+}
+
+function Page() {
+  const [place, setPlace] = useState(where);
+  const [about, setAbout] = useState(null);
+  const [experiments, setExperiments] = useState(null);
+  const [trouble, setTrouble] = useState('');
+  const [token, setToken] = useState(takeToken);
+  const [theme, setTheme] = useState(() => localStorage.getItem('genepool-theme') || '');
+  const [system, setSystem] = useState(0);
+  useEffect(() => {
+    const moved = () => setPlace(where());
+    addEventListener('hashchange', moved);
+    const preference = matchMedia('(prefers-color-scheme: dark)');
+    const changed = () => setSystem((n) => n + 1);
+    preference.addEventListener('change', changed);
+    return () => {
+      removeEventListener('hashchange', moved);
+      preference.removeEventListener('change', changed);
+    };
+  }, []);
+  document.documentElement.dataset.theme = theme;
+  useEffect(() => {
+    const look = () => Promise.all([get('/api'), get('/api/experiments')]).then(
+      ([first, second]) => { setAbout(first); setExperiments(second.experiments); setTrouble(''); },
+      () => setTrouble('The dashboard does not answer; is `genepool dashboard` still running? This page goes on by itself when it is back.'),
+    );
+    look();
+    const timer = isExport ? 0 : setInterval(look, 5000);
+    return () => clearInterval(timer);
+  }, []);
+  const key = place.key || experiments?.find((one) => !one.trouble)?.key || experiments?.[0]?.key || '';
+  const { population, version, standing, connected, error } = useExperiment(key);
+  const open = useMemo(() => {
+    const address = (view, id = '', other = key) => `#/${view}/${other}${id ? `/${id}` : ''}`;
+    return Object.assign((view, id) => { location.hash = address(view, id); }, { address });
+  }, [key]);
+  const selected = place.id && population?.rows.has(place.id) ? population.rows.get(place.id) : -1;
+  const select = useRef();
+  select.current = (row, opened) => {
+    const id = row >= 0 ? population.ids[row] : '';
+    location.hash = open.address(opened ? 'individual' : 'population', id);
+  };
+  const onSelect = useCallback((row, opened) => select.current(row, opened), []);
+  const keep = (value) => { sessionStorage.setItem('genepool-token', value); setToken(value); };
+  const paint = `${theme} ${system}`;
+  const base = `/api/experiments/${key}`;
+  const state = standing?.state;
+  const tabs = Object.entries(VIEWS).filter(([view]) => !(isExport && view === 'control'));
+  const body = () => {
+    if (place.view === 'compare' && experiments?.length) return html`<${CompareView} experiments=${experiments} current=${key} theme=${paint} open=${open} />`;
+    if (!experiments) return html`<div class="blank"><p>${trouble || 'Looking …'}</p></div>`;
+    if (!experiments.length) return html`<div class="blank"><h2>No experiment here yet</h2><p>There is none in <b>${about?.name}</b> or the folders below it. <code>genepool run</code> makes one; it appears here by itself.</p></div>`;
+    if (error) return html`<div class="blank"><h2>It cannot be read</h2><p>${error}</p></div>`;
+    if (!population || !standing) return html`<div class="blank"><p>Reading …</p></div>`;
+    if (!population.size && ['population', 'individual', 'lineage'].includes(place.view)) {
+      return state === 'vanished'
+        ? html`<div class="blank"><h2>The directory cannot be read</h2><p>${standing.trouble}</p></div>`
+        : html`<div class="blank"><h2>Nobody lives here yet</h2><p>The experiment was made ${clock(standing.created)}; its first networks appear as soon as a worker starts: <code>genepool run</code> or <code>genepool worker</code>.</p></div>`;
+    }
+    const common = { population, version, standing, base, theme: paint, open };
+    if (place.view === 'individual') return html`<${IndividualView} ...${common} id=${place.id || (population.best() >= 0 ? population.ids[population.best()] : '')} />`;
+    if (place.view === 'lineage') return html`<${LineageView} ...${common} id=${place.id} />`;
+    if (place.view === 'cost') return html`<${CostView} ...${common} />`;
+    if (place.view === 'control') return html`<${ControlView} base=${base} standing=${standing} allowed=${about?.control} token=${token} onToken=${keep} />`;
+    return html`<${PopulationView} ...${common} selected=${selected} onSelect=${onSelect} />`;
+  };
+  return html`<header class="top">
+      <a class="logo" href=${open.address('population')}>genepool</a>
+      ${experiments?.length > 1 ? html`<select class="which" aria-label="experiment" value=${key} onChange=${(event) => { location.hash = open.address(place.view === 'compare' ? 'population' : place.view, '', event.target.value); }}>${experiments.map((one) => html`<option value=${one.key} selected=${one.key === key}>${one.name}${one.trouble ? ' (broken)' : ''}</option>`)}</select>`
+        : html`<b class="which">${experiments?.[0]?.name}</b>`}
+      ${standing && html`<span class="pill ${state}" title=${standing.over || ''}>${isExport ? `as of ${clock(standing.seen_at)}` : WORDS[state] || state}</span>`}
+      ${!connected && html`<span class="pill vanished">connection lost, trying again</span>`}
+      <span class="grow"></span>
+      <button class="theme" aria-label="light or dark" title="light or dark" onClick=${() => {
+        const dark = theme ? theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+        localStorage.setItem('genepool-theme', dark ? 'light' : 'dark');
+        setTheme(dark ? 'light' : 'dark');
+      }}>◐</button>
+    </header>
+    <nav>${tabs.map(([view, name]) => html`<a href=${open.address(view, ['population', 'individual', 'lineage'].includes(view) ? place.id : '')} aria-current=${place.view === view ? 'page' : undefined}>${name}</a>`)}</nav>
+    ${trouble && experiments && html`<p class="trouble banner" role="alert">${trouble}</p>`}
+    ${state === 'vanished' && population?.size > 0 && html`<p class="trouble banner" role="alert">${standing.trouble} What is shown was read ${standing.seen_at ? `${span(standing.now - standing.seen_at)} ago` : 'before'}.</p>`}
+    ${standing?.reading && html`<p class="banner faint">Still reading: ${population?.size.toLocaleString('en')} individuals so far.</p>`}
+    ${state === 'finished' && !isExport && html`<p class="banner finished">Finished: ${standing.over}. <code>genepool best</code>, <code>genepool export</code> and <code>genepool predict</code> take it from here.</p>`}
+    <main>${body()}</main>`;
+}
+
+render(html`<${Page} />`, document.getElementById('page'));

@@ -1,0 +1,41 @@
+// What several views are made of.
+import { useEffect, useState } from 'preact/hooks';
+import { get } from './api.js';
+import { html } from './html.js';
+import { flop, percent, span, whole } from './words.js';
+
+const Tile = ({ name, value, note }) => html`<div class="tile"><span class="name">${name}</span><strong>${value}</strong><span class="note">${note}</span></div>`;
+export const Facts = ({ facts }) => html`<dl class="facts">${facts.filter(([, value]) => value != null && value !== '').map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+export const Choice = ({ label, value, options, onChange }) => html`<label class="choice">${label}
+  <select value=${value} onChange=${(event) => onChange(event.target.value)}>${Object.entries(options).map(([key, one]) => html`<option value=${key} selected=${key === value}>${one.label}</option>`)}</select></label>`;
+
+// A document that belongs to what is looked at; asked for again when `again` changes.
+export function useDocument(path, again) {
+  const [found, setFound] = useState({ path: null });
+  useEffect(() => {
+    let wanted = true;
+    if (!path) return undefined;
+    get(path).then(
+      (value) => wanted && setFound({ path, value }),
+      (error) => wanted && setFound({ path, error: error.message }),
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [path, again]);
+  return found.path === path ? found : {};
+}
+
+export function Tiles({ standing }) {
+  const { census, spent, pace, budget } = standing;
+  return html`<div class="tiles">
+    <${Tile} name="best" value=${percent(spent.best)} note=${spent.since_best ? `${whole(spent.since_best)} since` : 'just now'} />
+    <${Tile} name="individuals" value=${whole(spent.individuals)} note=${budget.individuals ? `of ${whole(budget.individuals)}` : 'trained'} />
+    <${Tile} name="alive" value=${whole(census.alive)} note="${whole(census.training)} in training" />
+    <${Tile} name="cost" value="${flop(spent.flops)}" note="${flop(pace.flops_a_second, 'FLOP/s')}" />
+    <${Tile} name="time" value=${span(spent.seconds)} note=${standing.over ? 'over' : standing.seconds_left != null ? `${span(standing.seconds_left)} to go` : ''} />
+    <${Tile} name="pace" value=${pace.individuals_a_minute.toFixed(pace.individuals_a_minute < 10 ? 1 : 0)} note="a minute" />
+  </div>`;
+}
+
+export const Nobody = ({ text, open }) => html`<div class="blank"><p>${text}</p><p><button onClick=${() => open('population')}>To the population</button></p></div>`;
