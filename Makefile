@@ -7,7 +7,7 @@ BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup demo test storm check bench bench-engine fuzz format clean check-export
+.PHONY: help setup demo docs test storm check bench bench-engine fuzz format clean check-export
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## evolves a classifier from nothing in two minutes, on the images that come with Genepool
 	$(BIN)/genepool run demo
 	@echo; $(BIN)/genepool lineage demo
+
+docs: $(STAMP)  ## builds the documentation into site/, without a warning or not at all
+	$(BIN)/mkdocs build --quiet
+	@echo "site/index.html"
 
 test: $(STAMP)  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
 	$(BIN)/python -m pytest -n 2 -rs
@@ -65,4 +69,4 @@ format: $(STAMP)  ## puts the code into the agreed form
 	$(BIN)/ruff format .
 
 clean:  ## removes what the other commands made
-	rm -rf $(VENV) $(BENCH_VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) build dist demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
