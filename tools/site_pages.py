@@ -26,6 +26,8 @@ from genepool.mutations.base import ELEVEN
 from genepool.settings import PRESETS, Settings, to_values
 
 ROOT = Path(__file__).parent.parent
+STYLE = "h3 code { font-size: 1rem; }\ntd:first-child code { white-space: nowrap; }\n"
+"""Sentences of the program as headings, and names in tables, are no larger than text and not torn apart."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -49,7 +51,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that no file in docs/ has."""
     for name, write in GENERATED.items():
         files.append(File.generated(config, name, content=write()))
-    files.append(File.generated(config, "highlight.css", content=HtmlFormatter().get_style_defs(".highlight")))
+    files.append(File.generated(config, "style.css", content=STYLE + HtmlFormatter().get_style_defs(".highlight")))
     return files
 
 
@@ -67,7 +69,12 @@ def _shown_file(name: str) -> str:
 
 def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = [header, tuple("---" for _ in header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Within code a bar ends no cell, and a backslash before it would be shown."""
+    return text if text.startswith("`") else text.replace("|", "\\|")
 
 
 # -- the command line --------------------------------------------------------------------------------------------------
