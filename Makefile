@@ -8,7 +8,7 @@ BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup page browser demo test storm check bench bench-engine fuzz format clean check-export
+.PHONY: help setup page browser demo docs test storm check bench bench-engine fuzz format clean check-export
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,10 @@ browser:  # for the tests of the page; without one they are skipped, and say so
 demo: $(STAMP)  ## evolves a classifier from nothing in two minutes, on the images that come with Genepool
 	$(BIN)/genepool run demo
 	@echo; $(BIN)/genepool lineage demo
+
+docs: $(STAMP)  ## builds the documentation into site/, without a warning or not at all
+	$(BIN)/mkdocs build --quiet
+	@echo "site/index.html"
 
 test: $(STAMP) browser  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
@@ -82,4 +86,5 @@ format: $(STAMP)  ## puts the code into the agreed form
 	$(BIN)/ruff format .
 
 clean:  ## removes what the other commands made
-	rm -rf $(VENV) $(BENCH_VENV) build dist demo page/node_modules genepool/dashboard/static .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) build dist demo site page/node_modules genepool/dashboard/static \
+	  .pytest_cache .mypy_cache .ruff_cache .hypothesis

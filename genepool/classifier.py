@@ -57,17 +57,17 @@ class _Note(msgspec.Struct, frozen=True, kw_only=True):
 class ImageClassifier:
     """Evolves a classifier of images.
 
-    time         how long `fit` may evolve, like "90s", "10m" or "2h"
-    individuals  how many networks it may train; 0: no limit
-    target       the validation accuracy at which it is content; 0: none
-    workers      processes; 0: one a core
-    seed         of all random numbers
-    size         height x width that a folder's images are brought to, like "32x32"; "": their median
-    preset       the settings to begin with, `laptop` or `paper`
-    settings     other settings by name (see `genepool.settings.Settings`)
-    plugins      modules or .py files with mutations, selections and so on of your own
-    directory    where the experiment is kept: `fit` goes on with one that is there. None: a temporary place
-    verbose      whether `fit` tells on standard error how it stands
+        time         how long `fit` may evolve, like "90s", "10m" or "2h"
+        individuals  how many networks it may train; 0: no limit
+        target       the validation accuracy at which it is content; 0: none
+        workers      processes; 0: one a core
+        seed         of all random numbers
+        size         height x width that a folder's images are brought to, like "32x32"; "": their median
+        preset       the settings to begin with, `laptop` or `paper`
+        settings     other settings by name (see `genepool.settings.Settings`)
+        plugins      modules or .py files with mutations, selections and so on of your own
+        directory    where the experiment is kept: `fit` goes on with one that is there. None: a temporary place
+        verbose      whether `fit` tells on standard error how it stands
 
     After `fit`: `classes_`, `facts_` (what is known of the network) and `experiment`.
     """

@@ -28,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     start: str = ""
     """Differs from the paper where it is given (by `--start`): what the first individuals are, and a digest of it."""
     seed: int = 0
+    """Of all random numbers but the names of individuals."""
     lease: float = 600.0
     """Seconds of silence after which a worker's training is taken over."""
     durability: Literal["safe", "fast"] = "safe"
@@ -35,12 +36,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     # The population.
     population_size: int = 1000
+    """Individuals to keep."""
     workers: int = 250
     """Processes that `genepool run` starts; 0: one a core."""
     workers_per_gpu: int = 4
     """Processes that share a GPU, where `workers` is 0: small networks leave most of one idle."""
     selection: str = "tournament"
+    """Who of a pair reproduces and who dies: tournament, random (the paper's control), or a plugin's."""
     setpoint: str = "paper"
+    """How the population keeps its size: paper, damped, or a plugin's."""
     mutations: int = 1
     """At each reproduction."""
     mutation_odds: dict[str, float] = {}
@@ -100,6 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch: int = 50
     """Images a step."""
     momentum: float = 0.9
+    """Of SGD."""
     weight_decay: float = 0.0001
     """On filters and the classifier's matrix."""
     inheritance: Literal["matching", "preserving", "none"] = "matching"
@@ -107,6 +112,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     schedule: str = "constant"
     """Of the learning rate within an individual: constant, linear, or a plugin's."""
     nesterov: bool = False
+    """Differs from the paper where it is on: Nesterov's form of the momentum."""
     smoothing: float = 0.0
     """Of the labels."""
     averaging: float = 0.0
@@ -135,7 +141,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     time: float = 0.0
     """Seconds."""
     individuals: int = 0
+    """So many trained."""
     flops: float = 0.0
+    """So many spent, by all individuals together."""
     target: float = 0.0
     """A fitness to reach."""
     plateau: int = 0

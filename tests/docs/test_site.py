@@ -1,0 +1,72 @@
+"""`make docs` builds the site without a warning, and what it says of the program is read off the program."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import genepool
+from genepool.cli import VERBS
+from genepool.mutations import MUTATIONS
+from genepool.settings import PRESETS, Settings, to_values
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def headings(site, page):
+    text = (site / page).read_text()
+    return {
+        re.sub(r"<[^>]+>|&para;", "", found).strip()
+        for found in re.findall(r"<h[23][^>]*>(.*?)</h[23]>", text, re.DOTALL)
+    }
+
+
+def test_every_verb_is_in_the_reference(site):
+    assert headings(site, "command-line.html") >= {f"genepool {verb}" for verb in VERBS}
+    assert "--max-milliseconds" in (site / "command-line.html").read_text()
+
+
+def test_every_public_name_has_its_docstring_in_the_reference(site):
+    text = (site / "python-api.html").read_text()
+    for name in set(genepool.__all__) - {"Settings"}:
+        assert f'id="genepool.{name}"' in text, name
+    assert "Says what images show" in text and "individuals  how many networks it may train" in text
+
+
+def test_every_setting_is_told_with_its_meaning(site):
+    text = (site / "settings.html").read_text()
+    for name in to_values(Settings()):
+        [meaning] = re.findall(rf"<td><code>{name}</code></td>\s*<td>(.*?)</td>", text, re.DOTALL)
+        assert meaning, name
+
+
+def test_the_concepts_have_every_mutation_and_every_departure(site):
+    text = (site / "concepts.html").read_text()
+    assert all(f"<td><code>{name}</code></td>" in text for name in MUTATIONS)
+    paper, laptop = to_values(PRESETS["paper"]), to_values(PRESETS["laptop"])
+    told = text[text.rindex("What each departure is") :].partition("</ul>")[0]
+    for name in (name for name in paper if paper[name] != laptop[name]):
+        assert f"<code>{name}</code>" in told, name
+
+
+def test_what_only_tests_read_is_not_shown(site):
+    pages = [path.read_text() for path in site.glob("*.html")]
+    assert len(pages) > 10
+    for leftover in ("no-run", "```", "<!-- mutations", "<!-- file", "\\|"):
+        assert not [text for text in pages if leftover in text], leftover
+
+
+def test_the_site_loads_nothing_from_elsewhere(site):
+    for path in site.rglob("*.html"):
+        assert not re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(?:https?:)?//[^"]*"', path.read_text())

@@ -1,0 +1,214 @@
+"""The part of the documentation site that is read off the program itself whenever the site is built (`make docs`).
+
+MkDocs calls the functions whose names begin with `on_`. They add whole pages (GENERATED), fill in the tables and files
+that a page asks for by a comment (`<!-- mutations -->`, `<!-- file examples/x.py -->`), and take out of the first lines
+of code blocks what only the tests read (tests/docs/test_blocks.py): `no-run`, `exits`, `file`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from pygments.formatters import HtmlFormatter
+
+from genepool import settings as all_settings
+from genepool.cli import cli
+from genepool.mutations import MUTATIONS
+from genepool.mutations.base import ELEVEN
+from genepool.settings import PRESETS, Settings, to_values
+
+ROOT = Path(__file__).parent.parent
+STYLE = "h3 code { font-size: 1rem; }\ntd:first-child code { white-space: nowrap; }\n"
+"""Sentences of the program as headings, and names in tables, are no larger than text and not torn apart."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Leaves out of the navigation what is not there."""
+    here = {path.name for path in (ROOT / "docs").glob("*.md")} | set(GENERATED)
+    config.nav = _present(config.nav or [], here)
+    return config
+
+
+def _present(nav: list[Any], here: set[str]) -> list[Any]:
+    kept = []
+    for entry in nav:
+        [(title, target)] = entry.items()
+        target = _present(target, here) if isinstance(target, list) else target
+        if target in here if isinstance(target, str) else target:
+            kept.append({title: target})
+    return kept
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that no file in docs/ has."""
+    for name, write in GENERATED.items():
+        files.append(File.generated(config, name, content=write()))
+    files.append(File.generated(config, "style.css", content=STYLE + HtmlFormatter().get_style_defs(".highlight")))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fills in what a page asks for."""
+    for word, write in TABLES.items():
+        markdown = markdown.replace(f"<!-- {word} -->", write())
+    markdown = re.sub(r"<!-- file (\S+) -->", lambda found: _shown_file(found[1]), markdown)
+    return re.sub(r"^```(\w+) .*$", r"```\1", markdown, flags=re.MULTILINE)
+
+
+def _shown_file(name: str) -> str:
+    return f"```python\n{(ROOT / name).read_text().rstrip()}\n```"
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Within code a bar ends no cell, and a backslash before it would be shown."""
+    return text if text.startswith("`") else text.replace("|", "\\|")
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+def command_line() -> str:
+    """Every verb with its arguments and options, as click knows them."""
+    intro = (
+        "# Command line\n\n"
+        "Exit codes: 0, done; 1, the answer is no (`check`, `doctor`, `replay`, `predict`) or a fault of ours; 2, bad\n"
+        "input, told in one sentence on standard error; 130, ended by Ctrl-C with nothing to show for it.\n"
+        "`genepool VERB --help` prints what this page says."
+    )
+    return "\n\n".join([intro, *_verbs(cli, click.Context(cli, info_name="genepool"))])
+
+
+def _verbs(group: click.Group, above: click.Context) -> Iterator[str]:
+    for name in group.list_commands(above):
+        command = group.get_command(above, name)
+        assert command is not None
+        ctx = click.Context(command, info_name=name, parent=above)
+        yield _verb(command, ctx)
+        if isinstance(command, click.Group):
+            yield from _verbs(command, ctx)
+
+
+def _verb(command: click.Command, ctx: click.Context) -> str:
+    usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
+    records = [p.get_help_record(ctx) for p in command.get_params(ctx) if isinstance(p, click.Option)]
+    rows = [(f"`{names}`", text) for names, text in filter(None, records) if "--help" not in names]
+    parts = [f"## {ctx.command_path}", f"```text\n{usage}\n```", inspect.cleandoc(command.help or "")]
+    return "\n\n".join([*parts, *([_table(("option", "meaning"), rows)] if rows else [])])
+
+
+# -- settings and presets ----------------------------------------------------------------------------------------------
+
+
+def settings_page() -> str:
+    """Every setting: what it means, and its value in each preset."""
+    intro = (
+        "# Settings\n\n"
+        "A setting has one name everywhere: in TOML files (`--config`), on the command line (`--set name=value`,\n"
+        "`genepool set DIR name=value`), in Python and in records. The defaults are the preset `paper`; an empty cell\n"
+        "means: as in `paper`. These stay as they were when the experiment was made: "
+        + ", ".join(f"`{name}`" for name in all_settings.FIXED)
+        + ". All others may change while it runs."
+    )
+    parts = [intro]
+    for title, fields in _sections():
+        rows = [(f"`{name}`", meaning, *_values(name)) for name, meaning in fields]
+        parts += [f"## {title}", _table(("setting", "meaning", "paper", "faithful", "laptop"), rows)]
+    return "\n\n".join(parts)
+
+
+def _sections() -> list[tuple[str, list[tuple[str, str]]]]:
+    """The fields of Settings with their docstrings, under the comments that part them in the source."""
+    source = inspect.getsource(Settings)
+    headings = {
+        number: re.split(r"[.;]", line.strip(" #"))[0]
+        for number, line in enumerate(source.splitlines(), 1)
+        if line.startswith("    # ")
+    }
+    [struct] = ast.parse(source).body
+    assert isinstance(struct, ast.ClassDef)
+    found: list[tuple[str, list[tuple[str, str]]]] = []
+    for node, following in zip(struct.body, [*struct.body[1:], None], strict=True):
+        if not isinstance(node, ast.AnnAssign):
+            continue
+        title = [text for number, text in headings.items() if number < node.lineno][-1]
+        if not found or found[-1][0] != title:
+            found.append((title, []))
+        found[-1][1].append((ast.unparse(node.target), _docstring(following)))
+    return found
+
+
+def _docstring(node: ast.stmt | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return " ".join(node.value.value.split())
+    return ""
+
+
+def _values(name: str) -> tuple[str, str, str]:
+    paper, *others = (to_values(PRESETS[preset])[name] for preset in ("paper", "faithful", "laptop"))
+    first, second = ("" if value == paper else _shown(value) for value in others)
+    return _shown(paper), first, second
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "[by name](concepts.md#mutations)" if value else "all alike"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"`{value}`" if value != "" else "none"
+
+
+def presets_table() -> str:
+    """The settings in which the presets differ."""
+    rows = [(f"`{name}`", *_values(name)) for name in to_values(Settings()) if any(_values(name)[1:])]
+    return _table(("setting", "paper", "faithful", "laptop"), rows)
+
+
+def mutations_table() -> str:
+    """Every mutation that comes with Genepool, the paper's first."""
+    laptop = PRESETS["laptop"].mutation_odds
+    names = [*ELEVEN, *(name for name in MUTATIONS if name not in ELEVEN)]
+    rows = [
+        (
+            f"`{name}`",
+            " ".join((MUTATIONS.get(name).__doc__ or "").split()),
+            "1" if name in ELEVEN else "-",
+            f"{laptop[name]:g}" if name in laptop else "-",
+        )
+        for name in names
+    ]
+    return _table(("mutation", "what it does", "odds in `paper` and `faithful`", "odds in `laptop`"), rows)
+
+
+# -- what lies beside the documentation --------------------------------------------------------------------------------
+
+
+def architecture() -> str:
+    """ARCHITECTURE.md, whose pictures lie in docs/."""
+    return (ROOT / "ARCHITECTURE.md").read_text().replace("](docs/", "](")
+
+
+def changelog() -> str:
+    """CHANGELOG.md."""
+    return (ROOT / "CHANGELOG.md").read_text()
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "command-line.md": command_line,
+    "settings.md": settings_page,
+    "architecture.md": architecture,
+    "changelog.md": changelog,
+}
+TABLES: dict[str, Callable[[], str]] = {"mutations": mutations_table, "presets": presets_table}
