@@ -79,15 +79,16 @@ def run(
     Budgets are totals: running it again with a larger one goes on where it stopped. Ctrl-C hands trainings over and
     loses nothing.
     """
+    from genepool.experiment import source_of
     from genepool.tracking import Tracking
 
     chosen = _settings(directory, preset, config, options, assignments)
+    with download_progress() as progress:
+        source = source_of(chosen, data_dir, progress)  # before a directory is made that nothing could be done with
     experiment = _experiment(directory, chosen, _start(start, chosen, data_dir) if start is not None else None)
     experiment.require_rules()
     count = _workers(experiment, device)
     part = memory_of_each(memory, count)
-    with download_progress() as progress:
-        source = experiment.source(data_dir, progress)
     handed_on = {"--device": device, "--data-dir": data_dir, "--memory": part}
     words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
     words += [word for plugin in plugins for word in ("--plugin", plugin)]

@@ -266,3 +266,9 @@ def test_an_individual_over_a_worker_s_share_is_recorded_with_fitness_0_and_the_
     assert result.returncode == 2  # nobody has weights to hand out
     [reason] = {row.evaluation.reason for row in Experiment.open(directory).history().finished()}
     assert "this worker's share" in reason
+
+
+def test_a_mistyped_data_set_leaves_no_directory_behind(tmp_path):
+    wrong = run("run", tmp_path / "new", "--data", "fashion-mimi")
+    assert wrong.returncode == 2
+    assert not (tmp_path / "new").exists()
