@@ -18,7 +18,7 @@ LAYERS = (
     ("evolution", "nn", "engines", "testing"),
     ("analysis", "simulation"),
     ("experiment", "plots"),
-    ("champion", "replay", "workbench", "dashboard"),
+    ("champion", "replay", "workbench", "dashboard", "labour"),
     ("export", "study"),
     ("classifier",),
     ("cli",),

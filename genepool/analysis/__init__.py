@@ -3,7 +3,7 @@
 from genepool.analysis.history import History, Row
 from genepool.analysis.lineage import Ancestor, lineage
 from genepool.analysis.overhead import RECENT, Overhead, overhead, overhead_by_worker
-from genepool.analysis.spending import Entry, Ledger, Stopwatch, spending
+from genepool.analysis.spending import Entry, Interval, Ledger, Stopwatch, spending
 
 __all__ = [
     "History",
@@ -12,6 +12,7 @@ __all__ = [
     "Ancestor",
     "Ledger",
     "Entry",
+    "Interval",
     "Stopwatch",
     "spending",
     "Overhead",

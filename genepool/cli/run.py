@@ -1,24 +1,28 @@
-"""`genepool run`: an experiment on this machine, from the beginning or from where it stopped."""
+"""`genepool run`: an experiment on this machine or on a Ray cluster, from the beginning or from where it stopped."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from genepool.cli.cluster import RAY
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, json_text, memory_of_each
 from genepool.errors import SettingsError
 
 if TYPE_CHECKING:
     from genepool.champion import Champion
+    from genepool.cli.cluster import RayOptions
     from genepool.cli.live import Look
-    from genepool.engines.processes import Crew
+    from genepool.engines.base import Crew
     from genepool.experiment import Experiment
 
 PATIENCE = 60.0
@@ -43,6 +47,8 @@ INTERRUPTED = 130
 @click.option("--target", type=float, help="Budget: ends when this fitness is reached, like 0.9.")
 @click.option("--plateau", type=int, help="Budget: ends after so many individuals without a new best.")
 @click.option("--seed", type=int)
+@click.option("--engine", type=click.Choice(["processes", "ray"]), default="processes", show_default=True)
+@RAY
 @SET
 @DEVICE
 @MEMORY
@@ -56,6 +62,8 @@ def run(
     device: str,
     memory: str | None,
     as_json: bool,
+    engine: str,
+    ray: RayOptions,
     **options: Any,
 ) -> None:
     """Evolves a population in DIR, with a live view; made if it is not there, gone on with if it is.
@@ -63,14 +71,20 @@ def run(
     Budgets are totals: running it again with a larger one goes on where it stopped. Ctrl-C hands trainings over and
     loses nothing.
     """
+    ray.refuse_without(engine)
     experiment = _experiment(directory, preset, config, options, assignments)
-    count = _workers(experiment, device)
-    part = memory_of_each(memory, count)
+    count = 0 if engine == "ray" else _workers(experiment, device)
+    part = None if engine == "ray" else memory_of_each(memory, count)
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
-    handed_on = {"--device": device, "--data-dir": data_dir, "--memory": part}
-    words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
-    to_the_end = _evolve(experiment, count, words)
+    if engine == "ray":
+        start = ray.crew(experiment, device=device, data_dir=data_dir, memory=memory)
+    else:
+        handed_on = {"--device": device, "--data-dir": data_dir, "--memory": part}
+        words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
+        start = _processes(experiment, count, words)
+    with start as crew_of:
+        to_the_end = _evolve(experiment, crew_of)
     if not to_the_end and experiment.history().best() is None:
         click.echo("Nobody is alive yet; the same command goes on.", err=True)
         sys.exit(INTERRUPTED)
@@ -127,13 +141,19 @@ def _workers(experiment: Experiment, device: str) -> int:
     return gpus(device) * settings.workers_per_gpu or os.cpu_count() or 1
 
 
-def _evolve(experiment: Experiment, count: int, options: list[str]) -> bool:
-    """Whether the workers came to the end of the budget: they did not if somebody told them to stop."""
-    from genepool.cli.live import live_view
+@contextmanager
+def _processes(experiment: Experiment, count: int, options: list[str]) -> Iterator[Callable[[], Crew]]:
     from genepool.engines.processes import Crew
 
+    yield lambda: Crew(experiment.path, count, options)
+
+
+def _evolve(experiment: Experiment, start: Callable[[], Crew]) -> bool:
+    """Whether the workers came to the end of the budget: they did not if somebody told them to stop."""
+    from genepool.cli.live import live_view
+
     with live_view(experiment) as look:
-        crew = Crew(experiment.path, count, options)
+        crew = start()
         told = _Told()
         try:
             crew.work(lambda: look(told.check(crew)))

@@ -1,0 +1,36 @@
+"""Ray and Slurm for real, on this machine: `make test-cluster` asks for them, since they are large and slow to start."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import pytest
+
+collect_ignore_glob = [] if os.environ.get("GENEPOOL_CLUSTER") else ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[object]:
+    """Three nodes of a Ray cluster, each with one core; one Ray for the whole suite, tried twice."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    made = None
+    for attempt in (1, 2):
+        made = Cluster()
+        try:
+            for number in range(3):
+                # The head has two places for what costs nothing; workers go by cores.
+                made.add_node(num_cpus=1, resources={f"node-{number}": 1})
+            break
+        except Exception as error:  # noqa: BLE001 - Ray raises bare ones when a busy machine is too slow for it
+            with contextlib.suppress(Exception):
+                made.shutdown()
+            if attempt == 2:
+                pytest.fail(f"Ray did not start on this machine, twice: {error}")
+    yield made
+    with contextlib.suppress(Exception):
+        ray.shutdown()
+    made.shutdown()
