@@ -16,13 +16,13 @@ import pytest
 from genepool.experiment import Experiment
 
 from ..acceptance.processes import COMMAND, assert_sound, finished, genepool, wait_until
+from .conftest import TOKEN
 
 SMALL = (
     *("--population", 6, "--steps", 150, "--seed", 1, "--set", "time=0", "--set", "lease=3"),
     *("--set", "checkpoint_every=0.5", "--set", "mutation_odds.grow-convolution=0", "--set", "mutation_odds.widen=0"),
 )
 WORKERS = 3
-SECRET = "s3cret-t0ken-of-nobody"
 
 
 class Run:
@@ -36,7 +36,6 @@ class Run:
                 [*COMMAND, *map(str, words)],
                 stdout=said,
                 stderr=said,
-                env={**os.environ, "AWS_SECRET_ACCESS_KEY": SECRET},
             )
 
     def __enter__(self) -> Run:
@@ -92,7 +91,7 @@ def test_a_node_is_killed_and_another_joins_and_nothing_is_lost(way, cluster, tm
         before = {identity: row.fitness for identity, row in finished(directory).items()}
         kill_hard(cluster, next(iter(cluster.worker_nodes)))
         if served:
-            [server] = [pid for pid in actors("Service")]
+            [server] = actors("Service")
             os.kill(server, signal.SIGKILL)
         run.wait_until(lambda: run.at_work() == WORKERS - 1)
         cluster.add_node(num_cpus=1)
@@ -111,8 +110,8 @@ def test_a_node_is_killed_and_another_joins_and_nothing_is_lost(way, cluster, tm
     assert Path(best["weights"]).stat().st_size > 0
     if served:
         assert actors("Service") == []
-    nowhere = [path for path in (*directory.rglob("*"), run.said) if path.is_file() and SECRET in read(path)]
-    assert nowhere == []
+    assert os.environ["RAY_AUTH_TOKEN"] == TOKEN
+    assert [path for path in (*directory.rglob("*"), run.said) if path.is_file() and TOKEN in read(path)] == []
 
 
 def actors(name: str) -> list[int]:
@@ -202,6 +201,22 @@ def test_a_directory_that_a_node_does_not_see_is_refused(cluster, tmp_path):
     assert "--serve-population" in done.stdout
     assert issubclass(ray_nodes.EngineError, EngineError)
     assert not list((tmp_path / "logs").iterdir())
+
+
+def test_a_wrong_token_is_one_sentence_that_does_not_repeat_it(cluster, tmp_path):
+    wrong = "wr0ng" * 8
+    done = subprocess.run(
+        [*COMMAND, "run", str(tmp_path / "e"), "--engine", "ray", "--address", cluster.address],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "RAY_AUTH_TOKEN": wrong},
+    )
+    assert done.returncode == 2, done.stderr
+    assert "wants a token, or another one than yours" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert wrong not in done.stderr
 
 
 @pytest.mark.parametrize(
