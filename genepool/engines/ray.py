@@ -58,7 +58,7 @@ class RayCrew:
         """With a service, workers reach the population through it; `data` are images in Ray's object store."""
         self._ray, self._job = ray, job
         self._service, self._data = service, data
-        self._roll = ray.remote(Roll).options(num_cpus=0, max_restarts=-1, **pinned(ray, here(ray))).remote()
+        self._roll = ray.remote(Roll).options(num_cpus=0, max_restarts=-1, **pinned(here(ray))).remote()
         options = {"num_cpus": job.share.cpus, "num_gpus": job.share.gpus, "scheduling_strategy": "SPREAD"}
         self._start = ray.remote(_life).options(max_retries=-1, **options)
         self._serials = itertools.count()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import socket
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ def join(address: str | None) -> Ray:
     if address not in (None, "auto", "local"):
         _knock(str(address))
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError:
         raise EngineError(
             f"No Ray cluster was found{_at(address)}; start one with `ray start --head`, or leave --address out."
@@ -79,10 +80,11 @@ def here(ray: Ray) -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def pinned(ray: Ray, node: str) -> dict[str, Any]:
+def pinned(node: str) -> dict[str, Any]:
     """Options for what must run on one node and nowhere else."""
-    strategies = ray.util.scheduling_strategies
-    return {"scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(node, soft=False)}
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
 
 
 def places(ray: Ray, asked: dict[str, float], node: str | None = None) -> int:
@@ -162,8 +164,7 @@ def _on_each_node(
     nodes = [node for node in ray.nodes() if node["Alive"] and places(ray, asked, node["NodeID"])]
     remote = ray.remote(function)
     sent = [
-        (node, remote.options(num_cpus=0, max_retries=2, **pinned(ray, node["NodeID"])).remote(*arguments))
-        for node in nodes
+        (node, remote.options(num_cpus=0, max_retries=2, **pinned(node["NodeID"])).remote(*arguments)) for node in nodes
     ]
     exceptions = ray.exceptions
     for node, reference in sent:

@@ -59,7 +59,7 @@ class Service:
 
 def serve(ray: Ray, root: str, accounts: Callable[[str], Callable[[Any], Any]]) -> Any:
     """A service on this very node, where the directory is; Ray starts it again whenever it is lost."""
-    options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": AT_ONCE, **pinned(ray, here(ray))}
+    options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": AT_ONCE, **pinned(here(ray))}
     return ray.remote(Service).options(**options).remote(root, accounts)
 
 

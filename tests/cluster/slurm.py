@@ -19,7 +19,6 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket={root}/munge.socket
-CryptoType=crypto/munge
 SlurmctldPort={port}
 SlurmdPort={next_port}
 StateSaveLocation={root}/state
@@ -36,11 +35,10 @@ AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
 MpiDefault=none
 ReturnToService=2
-KillWait=30
+KillWait=5
 JobRequeue=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-RequeueExit=
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=10 MaxTime=INFINITE State=UP
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE State=UP
@@ -78,7 +76,7 @@ class Slurm:
         port = _free_port()
         host = socket.gethostname().split(".")[0]
         text = CONFIGURATION.format(root=self.root, host=host, port=port, next_port=port + 1, cpus=os.cpu_count())
-        (self.root / "slurm.conf").write_text(text.replace("RequeueExit=\n", ""))
+        (self.root / "slurm.conf").write_text(text)
         key = self.root / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
@@ -87,7 +85,7 @@ class Slurm:
         self._start("munged", "--foreground", "--force", f"--key-file={key}", *places, seed)
         wait_until(lambda: (self.root / "munge.socket").exists(), "munged", 15)
         self._start("slurmctld", "-D", "-f", str(self.root / "slurm.conf"))
-        self._start("slurmd", "-D", "-N", host, "-f", str(self.root / "slurm.conf"))
+        self._start("slurmd", "-D", "-f", str(self.root / "slurm.conf"))
         wait_until(lambda: "idle" in self.run("sinfo", "-h", "-o", "%T"), "the node", 45)
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -60,11 +61,11 @@ def test_a_preempted_job_is_requeued_and_its_training_resumed(slurm, tmp_path):
     wait_until(lambda: len(training(directory)) == 2, "training", 60)
     wait_until(lambda: all(steps_done(directory, one.owner) > 500 for one in training(directory)), "progress", 60)
 
-    # Told to go (SIGTERM) and, because it does not go in time, ended (SIGKILL): the process is frozen before.
+    # Told to go (SIGTERM) and, because it does not go in time, ended (SIGKILL): it is frozen, as often as it is woken.
     [victim, *_] = [pid for pid in workers_of(directory) if number_of(pid) == "1"]
     os.kill(victim, signal.SIGSTOP)
     assert "error" not in slurm.run("scontrol", "requeue", f"{job}_1").lower()
-    wait_until(lambda: not Path(f"/proc/{victim}").exists(), "the end of the worker", 60)
+    wait_until(lambda: gone(victim), "the end of the worker", 60)
 
     # The same once more by SIGTERM alone: the worker hands its training over and goes.
     [other, *_] = [pid for pid in workers_of(directory) if number_of(pid) == "0"]
@@ -84,6 +85,13 @@ def test_a_preempted_job_is_requeued_and_its_training_resumed(slurm, tmp_path):
     assert "told to by SIGTERM" in log
     time.sleep(1)
     assert_sound(directory)
+
+
+def gone(victim: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(victim, signal.SIGSTOP)
+        return False
+    return True
 
 
 def number_of(pid: int) -> str:
