@@ -8,11 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-collect_ignore_glob = [] if os.environ.get("GENEPOOL_CLUSTER") else ["test_*.py"]
-
-
 TOKEN = "5ec4e70fn0b0dy" * 3
 """Of the test cluster: it must turn up nowhere but in the environment."""
+if os.environ.get("GENEPOOL_CLUSTER"):
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)  # Ray reads them when it is imported
+    collect_ignore_glob = []
+else:
+    collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +23,6 @@ def cluster() -> Iterator[object]:
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)
     made = None
     for attempt in (1, 2):
         made = Cluster()
