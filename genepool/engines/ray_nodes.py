@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import secrets
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,14 +33,25 @@ def join(address: str | None) -> Ray:
     if address not in (None, "auto", "local"):
         _knock(str(address))
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except ConnectionError:
-        raise EngineError(
-            f"No Ray cluster was found{_at(address)}; start one with `ray start --head`, or leave --address out."
-        ) from None
-    except Exception as error:
+        with _hushed():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:  # bare ones too, when it cannot start
         raise _refusal(error, address) from error
     return ray
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Without the remarks that Ray's own threads write straight to standard error; what matters is raised as well."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _knock(address: str) -> None:
@@ -58,11 +71,13 @@ def _knock(address: str) -> None:
 
 def _refusal(error: Exception, address: str | None) -> EngineError:
     text = str(error).strip()
-    if "token" in text.lower():
+    if isinstance(error, ConnectionError) and _at(address):  # something answers there, but not to us
         return EngineError(
-            f"The Ray cluster{_at(address)} wants a token, or another one than yours; put it into ~/.ray/auth_token or "
-            "RAY_AUTH_TOKEN, as `ray get-auth-token` tells."
+            f"No Ray cluster lets us in{_at(address)}: it is something else, or wants another token; put the cluster's "
+            "token into ~/.ray/auth_token or RAY_AUTH_TOKEN, as `ray get-auth-token` tells."
         )
+    if isinstance(error, ConnectionError):
+        return EngineError("No Ray cluster was found; start one with `ray start --head`, or leave --address out.")
     if "timed out" in text or "raylet" in text:
         return EngineError(
             "Ray did not start in time: the machine is too busy, or something (a sitecustomize, say) makes every "

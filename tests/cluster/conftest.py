@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,21 @@ else:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[object]:
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package with a mutation that has a bug, installed on all nodes; only odds that name it bring it in."""
+    package = tmp_path_factory.mktemp("package")
+    info = package / "stranger-1.0.dist-info"
+    info.mkdir()
+    (package / "stranger.py").write_text(
+        "class Sabotage:\n    def mutate(self, dna, rng):\n        raise ZeroDivisionError('a loose screw')\n"
+    )
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[genepool.mutations]\nsabotage = stranger:Sabotage\n")
+    return package
+
+
+@pytest.fixture(scope="session")
+def cluster(plugin: Path) -> Iterator[object]:
     """Three nodes of a Ray cluster, each with one core; one Ray for the whole suite, tried twice."""
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
@@ -27,9 +42,8 @@ def cluster() -> Iterator[object]:
     for attempt in (1, 2):
         made = Cluster()
         try:
-            for number in range(3):
-                # The head has two places for what costs nothing; workers go by cores.
-                made.add_node(num_cpus=1, resources={f"node-{number}": 1})
+            for _ in range(3):
+                made.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(plugin)})
             break
         except Exception as error:  # noqa: BLE001 - Ray raises bare ones when a busy machine is too slow for it
             with contextlib.suppress(Exception):

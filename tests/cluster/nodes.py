@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -41,3 +42,13 @@ def kill_hard(cluster: Any, node: Any) -> None:
     for pid in mine:
         os.kill(pid, signal.SIGKILL)
     cluster.remove_node(node, allow_graceful=False)
+
+
+def kill_in_its_namespace(process: int) -> None:
+    """A process and all others that have the same view of the file systems, which is not ours."""
+    view = Path(f"/proc/{process}/ns/mnt").readlink()
+    assert view != Path("/proc/self/ns/mnt").readlink()
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if (entry / "ns/mnt").readlink() == view:
+                os.kill(int(entry.name), signal.SIGKILL)

@@ -90,8 +90,8 @@ class Slurm:
         return self
 
     def _start(self, *command: str) -> None:
-        words = (self.root / f"{command[0]}.said").open("wb")
-        self._daemons.append(subprocess.Popen(command, env=self.environment, stdout=words, stderr=words))
+        with (self.root / f"{command[0]}.said").open("wb") as words:
+            self._daemons.append(subprocess.Popen(command, env=self.environment, stdout=words, stderr=words))
 
     def __exit__(self, *error: object) -> None:
         with contextlib.suppress(subprocess.SubprocessError):

@@ -17,7 +17,7 @@ from genepool.experiment import Experiment
 
 from ..acceptance.processes import COMMAND, assert_sound, finished, genepool, wait_until
 from .conftest import TOKEN
-from .nodes import doing, kill_hard
+from .nodes import doing, kill_hard, kill_in_its_namespace
 
 SMALL = (
     *("--population", 6, "--steps", 150, "--seed", 1, "--set", "time=0", "--set", "lease=3"),
@@ -112,16 +112,8 @@ def in_training(directory: Path) -> list:
     return [one for one in Experiment.open(directory).view().snapshot() if one.state.name == "TRAINING"]
 
 
-def test_a_bug_in_a_worker_ends_the_run_with_its_message(cluster, tmp_path):
-    """A mutation of somebody else's package, which Ray's workers find where the driver does."""
-    package = tmp_path / "package"
-    (package / "stranger-1.0.dist-info").mkdir(parents=True)
-    (package / "stranger.py").write_text(
-        "class Sabotage:\n    def mutate(self, dna, rng):\n        raise ZeroDivisionError('a loose screw')\n"
-    )
-    info = package / "stranger-1.0.dist-info"
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[genepool.mutations]\nsabotage = stranger:Sabotage\n")
+def test_a_bug_in_a_worker_ends_the_run_with_its_message(cluster, plugin, tmp_path):
+    """A mutation of somebody else's package."""
     words = ("run", tmp_path / "e", "--engine", "ray", "--address", cluster.address, *SMALL, *SABOTAGE, "--workers", 2)
     done = subprocess.run(
         [*COMMAND, *map(str, words)],
@@ -129,7 +121,7 @@ def test_a_bug_in_a_worker_ends_the_run_with_its_message(cluster, tmp_path):
         text=True,
         check=False,
         timeout=120,
-        env={**os.environ, "PYTHONPATH": str(package)},
+        env={**os.environ, "PYTHONPATH": str(plugin)},
     )
     assert done.returncode == 2, done.stderr
     assert "failed with ZeroDivisionError: a loose screw" in done.stderr.splitlines()[-1]
@@ -137,10 +129,9 @@ def test_a_bug_in_a_worker_ends_the_run_with_its_message(cluster, tmp_path):
 
 
 def test_a_node_with_another_release_is_refused_by_name(cluster, tmp_path):
-    other = tmp_path / "other/genepool"
-    other.mkdir(parents=True)
-    (other / "__init__.py").write_text('__version__ = "0.0.1"\n')
-    node = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(other.parent)})
+    """A node on which Genepool says that it is another one as soon as Python starts."""
+    (tmp_path / "sitecustomize.py").write_text("import genepool\ngenepool.__version__ = '0.0.1'\n")
+    node = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(tmp_path)})
     try:
         done = genepool("run", tmp_path / "e", "--engine", "ray", "--address", cluster.address, *SMALL)
     finally:
@@ -166,7 +157,7 @@ def test_a_directory_that_a_node_does_not_see_is_refused(cluster, tmp_path):
             time.sleep(0.2)
         done = genepool("run", hidden / "e", "--engine", "ray", "--address", cluster.address, *SMALL)
     finally:
-        node.terminate()
+        kill_in_its_namespace(node.pid)
         node.wait(60)
         wait_until(lambda: len(alive(cluster)) == count)
     assert done.returncode == 2
@@ -178,6 +169,9 @@ def alive(cluster) -> list:
     return [node for node in cluster.global_state.node_table() if node["Alive"]]
 
 
+@pytest.mark.skipif(
+    os.environ.get("GENEPOOL_CLUSTER") != "all", reason="Ray tries for 20 s; GENEPOOL_CLUSTER=all asks for it"
+)
 def test_a_wrong_token_is_one_sentence_that_does_not_repeat_it(cluster, tmp_path):
     wrong = "wr0ng" * 8
     done = subprocess.run(
@@ -189,14 +183,14 @@ def test_a_wrong_token_is_one_sentence_that_does_not_repeat_it(cluster, tmp_path
         env={**os.environ, "RAY_AUTH_TOKEN": wrong},
     )
     assert done.returncode == 2, done.stderr
-    assert "wants a token, or another one than yours" in done.stderr
+    assert "or wants another token" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert wrong not in done.stderr
 
 
 @pytest.mark.parametrize(
     ("address", "words"),
-    [("127.0.0.1:1", "No Ray cluster answers at 127.0.0.1:1"), ("nonsense", "is no address of a Ray cluster")],
+    [("127.0.0.1:1", "No Ray cluster answers at 127.0.0.1:1"), ("nonsense", "is not the address of a Ray cluster")],
 )
 def test_an_unreachable_address_is_one_sentence(address, words, tmp_path):
     done = genepool("run", tmp_path / "e", "--engine", "ray", "--address", address, *SMALL)

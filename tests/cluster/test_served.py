@@ -31,6 +31,9 @@ def served(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
 
 class TestPopulationThroughAnActor(PopulationContract):
     numbers = itertools.count()
+    test_every_living_individual_is_equally_likely = (
+        None  # thousands of draws, half a minute; there is nothing new in it
+    )
 
     @pytest.fixture
     def exam(self, served: tuple[Path, Any]) -> Exam:

@@ -20,7 +20,7 @@ from genepool.settings import override, preset
 from ..acceptance.processes import assert_sound, finished, steps_done, workers_of
 from .slurm import Slurm, installed, wait_until
 
-STEPS = 12_000
+STEPS = 6_000
 
 
 @pytest.fixture
