@@ -19,7 +19,7 @@ from genepool.dna.cost import PROCESS
 from genepool.engines.memory import RESERVE, allowance
 from genepool.engines.ray_nodes import Ray, here, pinned, places
 from genepool.engines.ray_service import Line, Roll
-from genepool.errors import EngineError, GenepoolError, StorageError
+from genepool.errors import EngineError, GenepoolError, PopulationFormatError, StorageError
 from genepool.population.served import ServedFiles
 
 LIMIT_OF_LOST = 30.0
@@ -142,6 +142,8 @@ class RayCrew:
         if isinstance(cause, StorageError):
             self._again += 1
             self._resting[number] = time.monotonic() + LIMIT_OF_LOST
+        elif isinstance(cause, PopulationFormatError):
+            raise EngineError(f"A node that joined later does not see what is seen here: {cause}")
         elif isinstance(cause, GenepoolError):
             raise GenepoolError(str(cause))
         else:
