@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PAGE := genepool/dashboard/static/page.js
+CLUSTER_STAMP := $(VENV)/.installed-cluster
 BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup page browser demo docs test storm check bench bench-engine fuzz format clean check-export
+.PHONY: help setup page browser demo docs test test-cluster bench-engines storm check bench bench-engine fuzz format clean \
+  check-export
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +54,14 @@ test: $(STAMP) browser  ## every test; with GENEPOOL_DATA=folder also those on w
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs
 
+test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: about three minutes
+	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 170 tests/cluster
+
+# Ray is an extra, and too large to be in everybody's environment.
+$(CLUSTER_STAMP): $(STAMP)
+	$(BIN)/pip install -q -c constraints.txt -e '.[ray]' kubernetes-validate
+	@touch $@
+
 fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not answered properly
 	GENEPOOL_FUZZ_EXAMPLES=$${EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 --timeout 0 -k "fuzz or decoder_answers"
 
@@ -80,6 +90,9 @@ check: $(STAMP)  ## lint, format and types
 bench-engine: $(STAMP)  ## training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10
 	@mkdir -p benchmarks/results
 	$(BIN)/genepool bench engine --out benchmarks/results/engine.json $(if $(QUICK),--quick)
+
+bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: a quarter of an hour on a quiet machine
+	$(BIN)/python -m benchmarks.engines
 
 format: $(STAMP)  ## puts the code into the agreed form
 	$(BIN)/ruff check --fix .

@@ -49,7 +49,7 @@ class Stepper:
     def __init__(self, root: Path, files: Files) -> None:
         self._evaluator = Instant()
         self._enough: Callable[[], bool] = lambda: False
-        experiment = Experiment.open(root)
+        experiment = Experiment.open(root, files)
         self._worker = Worker(
             DirectoryPopulation.open(root, files=files),
             Random(),

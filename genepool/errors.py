@@ -16,6 +16,7 @@
         DivergedError             the loss stopped being a finite number
       NotFittedError              a classifier was asked before it was fitted
       ExportError                 a model that cannot be taken away, or does not answer like the original
+      EngineError                 an engine that cannot be reached or used: which, why, what to do
       PopulationFormatError       a directory that is not ours, or from another version
       MissingDependencyError      an optional package is not installed (also an ImportError)
 
@@ -98,6 +99,10 @@ class NotFittedError(GenepoolError, ValueError, AttributeError):
 
 class ExportError(GenepoolError):
     """A model cannot be written in that format or to that place, or does not answer like the original there."""
+
+
+class EngineError(GenepoolError):
+    """Ray, a scheduler or one of its nodes cannot be reached or used; the message names it and says what to do."""
 
 
 class PopulationFormatError(GenepoolError):

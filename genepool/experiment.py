@@ -26,6 +26,7 @@ from genepool.analysis import (
     Ancestor,
     Change,
     History,
+    Interval,
     Ledger,
     Mark,
     Point,
@@ -96,10 +97,10 @@ PATIENCE = 60.0
 class Experiment:
     """A directory that workers evolve a population in. Opening one writes nothing."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    def __init__(self, path: Path, manifest: Manifest, files: Files | None = None) -> None:
         self.path = path
         self.manifest = manifest
-        self._files = Files()
+        self._files = files or Files()
         self._settings: dict[int, Settings] = {}
         self._rules: tuple[tuple[int, bool], Rules] | None = None
         self._told: set[str] = set()
@@ -133,9 +134,10 @@ class Experiment:
         return experiment
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Experiment:
-        """The experiment in a directory."""
-        return cls(Path(path), read_manifest(Files(), os.fspath(path)))
+    def open(cls, path: str | os.PathLike[str], files: Files | None = None) -> Experiment:
+        """The experiment in a directory, of this machine or of another one whose files are served."""
+        files = files or Files()
+        return cls(Path(path), read_manifest(files, os.fspath(path)), files)
 
     def _refuse_other(self, fixed: dict[str, Any]) -> None:
         there = {**_parted(to_values(Settings()))[0], **self.manifest.settings}  # one that is new has its default
@@ -207,7 +209,7 @@ class Experiment:
 
     def view(self) -> DirectoryView:
         """The population for somebody who only looks."""
-        return DirectoryView.open(self.path)
+        return DirectoryView.open(self.path, files=self._files)
 
     def history(self) -> History:
         """Everybody who ever lived in it."""
@@ -284,16 +286,19 @@ class Experiment:
         return Founder(start.dna, start.weights)
 
     def evaluators(
-        self, data: Dataset, device: str, number: int = 0, memory: int | None = None
+        self, data: Dataset, device: str, number: int = 0, memory: int | None = None, together: int | None = None
     ) -> Callable[[int], Evaluator]:
-        """Trains individuals under the settings of the version that they were born under, within so many bytes."""
+        """Trains individuals under the settings of the version that they were born under, within so many bytes.
+
+        On a GPU the bytes are its own, shared by so many workers.
+        """
         from genepool.nn.evaluator import evaluator_for
         from genepool.nn.runtime import choose_device, gpus, share_of_gpu
 
         where = choose_device(device, number)
         if where.type == "cuda":  # networks live there, so that memory is what they must fit into
             settings = self.settings()
-            together = -(-settings.workers // gpus(device)) or settings.workers_per_gpu
+            together = together or -(-settings.workers // gpus(device)) or settings.workers_per_gpu
             memory = share_of_gpu(where, together)
 
         @lru_cache(maxsize=8)
@@ -383,8 +388,8 @@ class Experiment:
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
-        before = len(list((self.path / "workers").iterdir()))
-        population = DirectoryPopulation.open(self.path, files=Files(durability=settings.durability))
+        before = len(self._files.list(f"{self.path}/workers"))
+        population = DirectoryPopulation.open(self.path, files=self._files.at(settings.durability))
         rng = Random(f"{settings.seed} {number} {before}")
         return Worker(
             population,
@@ -424,15 +429,39 @@ class Course:
         return self._experiment.rules(version, escaping=escape.lasts(spent))
 
 
+class Accounts:
+    """What an experiment has spent, together with the time of a run that goes on."""
+
+    def __init__(self, experiment: Experiment, every: float = 0.0) -> None:
+        """Looks at the records again at most so often, in seconds."""
+        self._ledger = Ledger(experiment.view())
+        self._every, self._next_look = every, 0.0
+
+    def __call__(self, also: Interval) -> Spending:
+        if time.monotonic() >= self._next_look:
+            self._ledger.refresh()
+            self._next_look = time.monotonic() + self._every
+        return spending(self._ledger.entries.values(), also=also)
+
+
 class Watch:
     """Why a worker should stop: a signal, the end of the budget, or that whoever started it is gone."""
 
     CHEAP = 0.02
     """Seconds; a look at what was spent that takes longer is not taken at every step."""
 
-    def __init__(self, experiment: Experiment, parent: int | None = None) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        parent: int | None = None,
+        *,
+        spent: Callable[[Interval], Spending] | None = None,
+        every: float = 0.0,
+    ) -> None:
+        """What was spent is read off the records, unless somebody else keeps the ledger, asked at most so often."""
         self._experiment, self._parent = experiment, parent
-        self._ledger = Ledger(experiment.view())
+        self._spent = spent or Accounts(experiment)
+        self._every = every
         self._stopwatch = Stopwatch()
         self._next_look = 0.0
         self._signalled: str | None = None
@@ -447,6 +476,11 @@ class Watch:
     def _told(self, number: int, frame: FrameType | None) -> None:
         self._signalled = f"it was told to by {signal.Signals(number).name}"
 
+    @property
+    def told(self) -> bool:
+        """Whether somebody wants it to stop, though there may be more to do."""
+        return self._signalled is not None
+
     def __call__(self) -> str | None:
         if self._signalled is None and self._parent is not None and os.getppid() != self._parent:
             self._signalled = "the program that started it is gone"
@@ -454,7 +488,7 @@ class Watch:
         if self._over is None and now >= self._next_look:
             self._over = self._look()
             took = time.monotonic() - now
-            self._next_look = 0.0 if took < self.CHEAP else time.monotonic() + 20 * took
+            self._next_look = time.monotonic() + max(self._every, 0.0 if took < self.CHEAP else 20 * took)
         return self._signalled or self._over
 
     def _look(self) -> str | None:
@@ -463,10 +497,9 @@ class Watch:
             budget = budget_of(settings)
             if not (budget.limits_anything or escape_of(settings).matters):
                 return None
-            self._ledger.refresh()
+            spent = self._spent(self._stopwatch.interval())
         except StorageError:  # what was spent is not known just now, which is no reason to stop
             return None
-        spent = spending(self._ledger.entries.values(), also=self._stopwatch.interval())
         self._last = (time.monotonic(), budget, spent)
         return budget.over(spent)
 

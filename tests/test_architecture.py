@@ -19,7 +19,7 @@ LAYERS = (
     ("evolution", "nn", "engines", "testing", "reach"),
     ("analysis", "simulation", "start"),
     ("experiment", "plots"),
-    ("champion", "replay", "migration", "tracking", "workbench", "dashboard"),
+    ("champion", "replay", "migration", "tracking", "workbench", "dashboard", "labour"),
     ("export", "study"),
     ("classifier", "model", "ensemble", "report"),
     ("cli",),

@@ -6,7 +6,7 @@ from genepool.analysis.lineage import Ancestor, lineage
 from genepool.analysis.marks import Change, Mark, marks
 from genepool.analysis.overhead import RECENT, Overhead, overhead, overhead_by_worker
 from genepool.analysis.progress import Box, Diagram, Dot, chain, diagram, dots, four_ancestors
-from genepool.analysis.spending import Entry, Ledger, Stopwatch, spending
+from genepool.analysis.spending import Entry, Interval, Ledger, Stopwatch, spending
 
 __all__ = [
     "History",
@@ -20,6 +20,7 @@ __all__ = [
     "marks",
     "Ledger",
     "Entry",
+    "Interval",
     "Stopwatch",
     "spending",
     "Overhead",

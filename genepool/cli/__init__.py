@@ -18,6 +18,7 @@ from genepool.errors import GenepoolError
 VERBS = {
     "run": "Evolve: create an experiment, or go on with one.",
     "worker": "One more worker for an experiment, from any machine that sees it.",
+    "launch": "Workers through Slurm, Kubernetes or ssh.",
     "study": "Run a plan of experiments: arms and repeats, with a table and a figure.",
     "report": "A page about an experiment or a study, with its figures.",
     "status": "How an experiment stands.",

@@ -16,7 +16,7 @@ from genepool.cli.text import amount, percent, shares, span
 if TYPE_CHECKING:
     from rich.panel import Panel
 
-    from genepool.engines.processes import Crew
+    from genepool.engines.base import Crew
     from genepool.experiment import Experiment
 
 EVERY = 10.0

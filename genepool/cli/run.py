@@ -1,4 +1,4 @@
-"""`genepool run`: an experiment on this machine, from the beginning or from where it stopped."""
+"""`genepool run`: an experiment on this machine or on a Ray cluster, from the beginning or from where it stopped."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from genepool.cli.cluster import RAY
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, json_text, memory_of_each, plugin_option
 from genepool.errors import SettingsError
 
 if TYPE_CHECKING:
     from genepool.champion import Champion
+    from genepool.cli.cluster import RayOptions
     from genepool.cli.live import Look
-    from genepool.engines.processes import Crew
+    from genepool.engines.base import Crew
     from genepool.experiment import Experiment
     from genepool.settings import Settings
     from genepool.start import Start
@@ -52,6 +54,8 @@ INTERRUPTED = 130
 @click.option("--max-milliseconds", type=float, help="Of a network for one image, on this machine.")
 @click.option("--seed", type=int)
 @click.option("--start", metavar="MODEL|DNA.json|NAME", help="Evolve on from this network, not from the trivial one.")
+@click.option("--engine", type=click.Choice(["processes", "ray"]), default="processes", show_default=True)
+@RAY
 @SET
 @DEVICE
 @MEMORY
@@ -72,6 +76,8 @@ def run(
     track: tuple[str, ...],
     dashboard: bool,
     as_json: bool,
+    engine: str,
+    ray: RayOptions,
     **options: Any,
 ) -> None:
     """Evolves a population in DIR, with a live view; made if it is not there, gone on with if it is.
@@ -82,19 +88,23 @@ def run(
     from genepool.experiment import source_of
     from genepool.tracking import Tracking
 
+    ray.refuse_without(engine)
     chosen = _settings(directory, preset, config, options, assignments)
     with download_progress() as progress:
         source = source_of(chosen, data_dir, progress)  # before a directory is made that nothing could be done with
     experiment = _experiment(directory, chosen, _start(start, chosen, data_dir) if start is not None else None)
     experiment.require_rules()
-    count = _workers(experiment, device)
-    part = memory_of_each(memory, count)
-    handed_on = {"--device": device, "--data-dir": data_dir, "--memory": part}
-    words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
-    words += [word for plugin in plugins for word in ("--plugin", plugin)]
-    tracking = Tracking(experiment, track)
-    with _page_beside(directory) if dashboard else nullcontext():
-        to_the_end = _evolve(experiment, count, words, tracking.look)
+    if engine == "ray":
+        crew = ray.crew(experiment, device=device, data_dir=data_dir, memory=memory, plugins=plugins)
+    else:
+        count = _workers(experiment, device)
+        handed_on = {"--device": device, "--data-dir": data_dir, "--memory": memory_of_each(memory, count)}
+        words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
+        words += [word for plugin in plugins for word in ("--plugin", plugin)]
+        crew = _processes(experiment, count, words)
+    with crew as crew_of, _page_beside(directory) if dashboard else nullcontext():
+        tracking = Tracking(experiment, track)
+        to_the_end = _evolve(experiment, crew_of, tracking.look)
     if not to_the_end and experiment.history().best() is None:
         tracking.end()
         click.echo("Nobody is alive yet; the same command goes on.", err=True)
@@ -193,13 +203,19 @@ def _workers(experiment: Experiment, device: str) -> int:
     return gpus(device) * settings.workers_per_gpu or os.cpu_count() or 1
 
 
-def _evolve(experiment: Experiment, count: int, options: list[str], also: Callable[[], None]) -> bool:
-    """Whether the workers came to the end of the budget: they did not if somebody told them to stop."""
-    from genepool.cli.live import live_view
+@contextmanager
+def _processes(experiment: Experiment, count: int, options: list[str]) -> Iterator[Callable[[], Crew]]:
     from genepool.engines.processes import Crew
 
+    yield lambda: Crew(experiment.path, count, options)
+
+
+def _evolve(experiment: Experiment, start: Callable[[], Crew], also: Callable[[], None]) -> bool:
+    """Whether the workers came to the end of the budget: they did not if somebody told them to stop."""
+    from genepool.cli.live import live_view
+
     with live_view(experiment) as look:
-        crew = Crew(experiment.path, count, options)
+        crew = start()
         told = _Told()
         try:
             crew.work(lambda: _look_on(look, told.check(crew), also))

@@ -22,6 +22,7 @@ from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, me
 @click.option("--number", type=click.IntRange(0), help="Which random numbers to use.  [default: its own]")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
+@click.option("--exit-when-told", default=0, hidden=True, help="The exit code of a worker that was told to stop.")
 def worker(
     directory: Path,
     data_dir: Path | None,
@@ -30,34 +31,33 @@ def worker(
     number: int | None,
     threads: int,
     parent: int | None,
+    exit_when_told: int,
 ) -> None:
     """Works on the experiment in DIR until its budget is spent, or until it is told to stop (Ctrl-C, SIGTERM).
 
     Its share of the memory is what is free divided by the machine's cores: as many workers may come.
     """
-    from genepool.experiment import Experiment, Watch
+    from genepool.experiment import Experiment
+    from genepool.labour import Errand, work
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    experiment = Experiment.open(directory)
     most = memory_of_each(memory, os.cpu_count() or 1, trust=memory is not None)
-    watch = Watch(experiment, parent)
-    watch.obey_signals()
-
-    from genepool.nn.data import prepare
-    from genepool.nn.runtime import prepare_process
-
-    prepare_process(threads)
-    with download_progress() as progress:
-        data = prepare(experiment.source(data_dir, progress))
     if number is None:
         import secrets
 
         number = secrets.randbits(31)
-    evaluators = experiment.evaluators(data, device, number, most)
-    pricing, sizing = experiment.pricing(data), experiment.sizing(data)
-    at_work = experiment.worker(number, evaluators, watch, watch.phase, pricing, sizing, watch.spent, data.image)
-    try:
-        reason = at_work.run()
-    finally:
-        at_work.population.close()
-    click.echo(f"The worker stops: {reason}.", err=True)
+    errand = Errand(
+        directory=str(directory),
+        number=number,
+        device=device,
+        data_dir=str(data_dir) if data_dir else None,
+        memory=most,
+        threads=threads,
+        parent=parent,
+    )
+    with download_progress() as progress:
+        Experiment.open(directory).source(data_dir, progress)
+    ended = work(errand)
+    click.echo(f"The worker stops: {ended.reason}.", err=True)
+    if ended.told:
+        sys.exit(exit_when_told)

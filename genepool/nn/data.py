@@ -14,6 +14,7 @@ It is built beside its place and renamed into it, so that it is whole or not the
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import os
@@ -115,6 +116,27 @@ def prepare(source: Source, *, cache: Path | None = None, seed: int = 0, pad: in
                 f"or set GENEPOOL_CACHE to a folder that can be written."
             ) from error
     raise DataError(f"The prepared data in '{shown(target)}' keeps changing or vanishing; remove that folder.")
+
+
+def digest(data: Dataset) -> str:
+    """A text that is the same for the same images in the same order: all labels, and the images' sizes and moments."""
+    facts = {name: getattr(data, name) for name in Dataset.__slots__ if not isinstance(getattr(data, name), np.ndarray)}
+    found = hashlib.sha256(msgspec.json.encode(facts, order="sorted"))
+    found.update(data.train_labels.tobytes())
+    found.update(data.validation_labels.tobytes())
+    found.update(data.validation_pixels[:CHUNK].tobytes())
+    return found.hexdigest()
+
+
+def portable(data: Dataset) -> Dataset:
+    """The same with plain arrays, which travel to other machines without being copied into a text first."""
+    return dataclasses.replace(
+        data,
+        train_pixels=np.asarray(data.train_pixels),
+        train_labels=np.asarray(data.train_labels),
+        validation_pixels=np.asarray(data.validation_pixels),
+        validation_labels=np.asarray(data.validation_labels),
+    )
 
 
 def _folder_name(source: Source, seed: int, pad: int) -> str:

@@ -9,6 +9,7 @@ met by everything.
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import fcntl
 import os
@@ -16,8 +17,8 @@ import platform
 import stat
 import struct
 import time
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, Self
 
 Durability = Literal["safe", "fast"]
 
@@ -26,6 +27,7 @@ Durability = Literal["safe", "fast"]
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOG = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND
+_APPEND = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND | os.O_NONBLOCK
 _BEAT = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 # Goes on while the host sleeps, so that a worker that was suspended notices; not every system has it.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -58,6 +60,12 @@ class Files:
         self.urandom = urandom
         self._monotonic = monotonic or _boot_time
         self._wall = wall
+
+    def at(self, durability: Durability) -> Self:
+        """The same files at a level of durability."""
+        other = copy.copy(self)
+        other.safe = durability == "safe"
+        return other
 
     # The port.
 
@@ -168,6 +176,22 @@ class Files:
     def overwrite(self, path: str, data: bytes) -> None:
         """Rewrites a small file in place; a reader may see a mixture of old and new."""
         self._put(path, _BEAT, data, sync=False)
+
+    def list_each(self, paths: Sequence[str]) -> Iterable[Sequence[str]]:
+        """The names in each of several directories; where files are far away, in one journey."""
+        return map(self.list, paths)
+
+    def append(self, path: str, data: bytes) -> None:
+        """Adds to a file that is there."""
+        self._put(path, _APPEND, data, sync=False)
+
+    def sync_file(self, path: str) -> None:
+        """Data and length of a file onto the disk."""
+        descriptor = self.open(path, _READ)
+        try:
+            self.fsync(descriptor)
+        finally:
+            self._close_quietly(descriptor)
 
     def open_log(self, path: str) -> int:
         """A new file to append to."""

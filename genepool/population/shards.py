@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
 import msgspec
@@ -121,8 +121,8 @@ class Shards:
     def sweep(self) -> Sweep:
         """Looks at every shard."""
         found = Sweep(individuals=[], foreign=[])
-        for number, path in enumerate(self._paths):
-            for name in self._list(path):
+        for number, names in enumerate(self._list_all()):
+            for name in names:
                 individual = self._parse(name, number)
                 if individual is None:
                     found.foreign.append(f"{naming.shard_name(number)}/{name}")
@@ -157,8 +157,8 @@ class Shards:
     def draw_from_all(self, rng: random.Random) -> Individual:
         """The same by listing everything, for a population that is small or whose size is not known."""
         candidates: list[tuple[int, str]] = []
-        for number, path in enumerate(self._paths):
-            candidates.extend((number, name) for name in _by_birth(self._living(self._list(path))))
+        for number, names in enumerate(self._list_all()):
+            candidates.extend((number, name) for name in _by_birth(self._living(names)))
         while candidates:
             place = rng.randrange(len(candidates))
             number, name = candidates[place]
@@ -187,7 +187,13 @@ class Shards:
         except OSError as error:
             raise StorageError(f"{path} cannot be listed: {error}; check the mount and the rights.") from error
 
-    def _living(self, names: list[str]) -> list[str]:
+    def _list_all(self) -> Iterator[Sequence[str]]:
+        try:
+            yield from self._files.list_each(self._paths)
+        except OSError as error:
+            raise StorageError(f"A shard cannot be listed: {error}; check the mount and the rights.") from error
+
+    def _living(self, names: Sequence[str]) -> list[str]:
         return [name for name in names if name[:3] in ("A1_", "T1_")]
 
     def _parse(self, name: str, number: int) -> Individual | None:

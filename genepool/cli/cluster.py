@@ -1,0 +1,114 @@
+"""`genepool run --engine ray`: what the command line says about a Ray cluster, and the workers on one."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from genepool.errors import SettingsError
+
+if TYPE_CHECKING:
+    from genepool.engines.base import Crew
+    from genepool.experiment import Experiment
+
+
+class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of Ray."""
+
+    address: str | None = None
+    cpus: float = 1.0
+    gpus: float = 0.0
+    serve: bool = False
+
+    def refuse_without(self, engine: str) -> None:
+        """An option of Ray's that would do nothing is a mistake."""
+        if engine != "ray" and self != RayOptions():
+            raise SettingsError(
+                "--address, --cpus-per-worker, --gpus-per-worker and --serve-population need --engine ray."
+            )
+
+    @contextmanager
+    def crew(
+        self,
+        experiment: Experiment,
+        *,
+        device: str,
+        data_dir: Path | None,
+        memory: str | None,
+        plugins: tuple[str, ...] = (),
+    ) -> Iterator[Callable[[], Crew]]:
+        """Joins the cluster, checks its nodes, and can then start workers; leaves the cluster at the end."""
+        from genepool.engines.ray import Job, RayCrew, Share
+        from genepool.engines.ray_nodes import check_images, check_nodes, join
+        from genepool.engines.ray_service import serve
+        from genepool.labour import Errand, accounts_of, images, images_of, work
+        from genepool.settings import size
+
+        directory = experiment.path.resolve()
+        share = Share(cpus=self.cpus, gpus=self.gpus)
+        errand = Errand(
+            directory=str(directory),
+            number=0,
+            device=device,
+            data_dir=str(data_dir.resolve()) if data_dir else None,
+            memory=size(memory) if memory else None,
+            threads=max(1, math.floor(self.cpus)),
+            together=math.floor(1 / self.gpus) or 1 if self.gpus else None,
+            plugins=plugins,
+        )
+        if self.serve and experiment.settings().start:
+            raise SettingsError(
+                "An experiment with --start needs nodes that see its directory, not --serve-population."
+            )
+        ray = join(self.address)
+        try:
+            check_nodes(ray, None if self.serve else directory, share.asked())
+            service = data = None
+            if self.serve:
+                from genepool.nn.data import portable
+
+                service = serve(ray, str(directory), accounts_of)
+                data = ray.put(portable(images(experiment, errand)))
+            else:
+                check_images(ray, images_of, errand, share.asked())
+            job = Job(
+                work=work,
+                errand=lambda number: msgspec.structs.replace(errand, number=number),
+                share=share,
+                wanted=lambda: experiment.settings().workers,
+                logs=None if self.serve else directory / "logs",
+            )
+            yield lambda: RayCrew(ray, job, service, data)
+        finally:
+            ray.shutdown()
+
+
+def RAY(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802 - stands among the other options
+    """Options of Ray, handed to the command as one value."""
+
+    @click.option("--address", help="Of the Ray cluster: auto, or like 10.0.0.5:6379.  [default: RAY_ADDRESS, or here]")
+    @click.option("--cpus-per-worker", type=click.FloatRange(0, 1024), default=1.0, help="On Ray.  [default: 1]")
+    @click.option(
+        "--gpus-per-worker", type=click.FloatRange(0, 64), default=0.0, help="On Ray, like 0.25.  [default: 0]"
+    )
+    @click.option("--serve-population", is_flag=True, help="On Ray, where nodes do not see DIR: serve it from here.")
+    @functools.wraps(command)
+    def wrapped(
+        *arguments: Any,
+        address: str | None,
+        cpus_per_worker: float,
+        gpus_per_worker: float,
+        serve_population: bool,
+        **options: Any,
+    ) -> Any:
+        asked = RayOptions(address=address, cpus=cpus_per_worker, gpus=gpus_per_worker, serve=serve_population)
+        return command(*arguments, ray=asked, **options)
+
+    return wrapped

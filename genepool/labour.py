@@ -1,0 +1,98 @@
+"""One worker's life in one process: it opens the experiment, gets its images ready, and evolves until it must stop.
+
+The same for every engine. What an engine adds is where the process runs and, where there is no shared directory, files
+and images that come from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from genepool import plugins
+from genepool.analysis import Interval
+from genepool.evolution import Spending
+from genepool.experiment import Accounts, Experiment, Watch
+from genepool.population import Files
+
+if TYPE_CHECKING:
+    from genepool.nn.data import Dataset
+
+OWN_LOOK, ASKED_LOOK = 0.0, 2.0
+"""Seconds between two looks at what was spent: one's own is cheap or waits by itself, one asked for is a journey."""
+
+
+class Errand(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is sent to do."""
+
+    directory: str
+    number: int
+    """Which random numbers to use, and which GPU."""
+    device: str = "auto"
+    data_dir: str | None = None
+    memory: int | None = None
+    """Bytes that it may take."""
+    threads: int = 1
+    together: int | None = None
+    """Workers that share a GPU, where somebody has decided it."""
+    parent: int | None = None
+    """The process without which it stops."""
+    plugins: tuple[str, ...] = ()
+    """Modules and files to load first, named by whoever sent it."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker ended."""
+
+    reason: str
+    told: bool
+    """Somebody wanted it to; the budget may not be spent yet."""
+
+
+def work(
+    errand: Errand,
+    *,
+    files: Files | None = None,
+    data: Dataset | None = None,
+    spent: Callable[[Interval], Spending] | None = None,
+) -> Ended:
+    """Works until the budget is spent, or until it is told to stop (SIGTERM, SIGINT)."""
+    plugins.load(errand.plugins)
+    experiment = Experiment.open(Path(errand.directory), files)
+    watch = Watch(experiment, errand.parent, spent=spent, every=ASKED_LOOK if spent else OWN_LOOK)
+    watch.obey_signals()
+
+    from genepool.nn.runtime import prepare_process
+
+    prepare_process(errand.threads)
+    data = data or images(experiment, errand)
+    evaluators = experiment.evaluators(data, errand.device, errand.number, errand.memory, errand.together)
+    pricing, sizing = experiment.pricing(data), experiment.sizing(data)
+    worker = experiment.worker(errand.number, evaluators, watch, watch.phase, pricing, sizing, watch.spent, data.image)
+    try:
+        reason = worker.run()
+    finally:
+        worker.population.close()
+    return Ended(reason=reason, told=watch.told)
+
+
+def images(experiment: Experiment, errand: Errand) -> Dataset:
+    """What workers train on, prepared once a machine and mapped by all its workers."""
+    from genepool.nn.data import prepare
+
+    return prepare(experiment.source(Path(errand.data_dir) if errand.data_dir else None))
+
+
+def images_of(errand: Errand) -> str:
+    """Prepares the images of the machine it runs on and tells what they are: equal texts, equal images."""
+    from genepool.nn.data import digest
+
+    return digest(images(Experiment.open(Path(errand.directory)), errand))
+
+
+def accounts_of(directory: str) -> Callable[[Interval], Spending]:
+    """The ledger of an experiment, for somebody who keeps it for others."""
+    return Accounts(Experiment.open(Path(directory)), every=0.5)

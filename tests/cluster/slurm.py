@@ -1,0 +1,131 @@
+"""A whole Slurm of one node, from Debian's packages, in a folder of its own: controller, node and authentication."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scontrol", "squeue", "munged")
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
+
+CONFIGURATION = """ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={root}/munge.socket
+SlurmctldPort={port}
+SlurmdPort={next_port}
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd.pid
+SlurmctldLogFile={root}/slurmctld.log
+SlurmdLogFile={root}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+MpiDefault=none
+ReturnToService=2
+KillWait=5
+JobRequeue=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
+PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=10 MaxTime=INFINITE State=UP
+PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE State=UP
+"""
+
+
+def installed() -> str | None:
+    """None once Slurm is here; otherwise why it cannot be."""
+    if all(shutil.which(program, path=_path()) for program in PROGRAMS):
+        return None
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return "only root can install Debian's packages " + ", ".join(PACKAGES)
+    command = ["apt-get", "install", "-qy", "--no-install-recommends", *PACKAGES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170)
+    return (
+        None if done.returncode == 0 else f"apt-get cannot install it: {(done.stderr.strip() or '?').splitlines()[-1]}"
+    )
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+
+class Slurm:
+    """The daemons, from entry to exit."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.environment = {**os.environ, "PATH": _path(), "SLURM_CONF": str(root / "slurm.conf")}
+        self._daemons: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Slurm:
+        for name in ("state", "spool"):
+            (self.root / name).mkdir(parents=True)
+        port = _free_port()
+        host = socket.gethostname().split(".")[0]
+        text = CONFIGURATION.format(root=self.root, host=host, port=port, next_port=port + 1, cpus=os.cpu_count())
+        (self.root / "slurm.conf").write_text(text)
+        key = self.root / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        places = [f"--{kind}={self.root}/munge.{kind.split('-')[0]}" for kind in ("socket", "pid-file", "log-file")]
+        seed = f"--seed-file={self.root}/munge.seed"
+        self._start("munged", "--foreground", "--force", f"--key-file={key}", *places, seed)
+        wait_until(lambda: (self.root / "munge.socket").exists(), "munged", 15)
+        self._start("slurmctld", "-D", "-f", str(self.root / "slurm.conf"))
+        self._start("slurmd", "-D", "-f", str(self.root / "slurm.conf"))
+        wait_until(lambda: "idle" in self.run("sinfo", "-h", "-o", "%T"), "the node", 45)
+        return self
+
+    def _start(self, *command: str) -> None:
+        with (self.root / f"{command[0]}.said").open("wb") as words:
+            self._daemons.append(subprocess.Popen(command, env=self.environment, stdout=words, stderr=words))
+
+    def __exit__(self, *error: object) -> None:
+        with contextlib.suppress(subprocess.SubprocessError):
+            self.run("scancel", "-u", "root", "--signal=KILL", "--full")
+            self.run("scancel", "-u", "root")
+        for daemon in reversed(self._daemons):
+            daemon.terminate()
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+    def run(self, *command: str) -> str:
+        """What a command of Slurm's says, errors included."""
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=30)
+        return done.stdout + done.stderr
+
+    def words(self) -> str:
+        """The ends of the daemons' logs, for a message."""
+        return "\n".join(
+            f"{path.name}: {path.read_text(errors='replace')[-1500:]}"
+            for path in (*self.root.glob("*.log"), *self.root.glob("*.said"))
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def wait_until(true, what: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"{what} was not ready in {seconds:.0f} s"
+        time.sleep(0.2)

@@ -1,0 +1,155 @@
+"""A population whose files another process has: the same exam, and answers that get lost."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genepool.errors import GenepoolError, SettingsError, StorageError
+from genepool.population import DirectoryPopulation, Files, State, served
+from genepool.population.check import check
+from genepool.population.served import CHANGING, LOOKING, Answer, AnswerLost, FileServer, ServedFiles
+from genepool.testing import Clock, make_birth, make_weights
+from genepool.testing.population_contract import Exam, PopulationContract
+
+from .simulation import with_shards
+
+LEASE = 100.0
+FILES = {"weights.safetensors": make_weights()}
+
+
+class TestServedPopulation(PopulationContract):
+    @pytest.fixture(params=["safe-1", "fast-16"])
+    def exam(self, tmp_path: Path, request: pytest.FixtureRequest) -> Exam:
+        durability, shards = request.param.split("-")
+        clock = Clock()
+        with with_shards(int(shards)):
+            DirectoryPopulation.establish(tmp_path, population_size=100, lease=LEASE)
+
+        def join() -> DirectoryPopulation:
+            # A new server for each, as after a restart: it remembers nothing, so that must make no difference.
+            files = ServedFiles(FileServer(str(tmp_path)).do, durability=durability, monotonic=clock)
+            return DirectoryPopulation.open(tmp_path, files=files)
+
+        return Exam(join=join, clock=clock, lease=LEASE)
+
+
+class Unreliable:
+    """Loses an answer now and then, before or after the call was done."""
+
+    def __init__(self, root: Path, rng: random.Random, share: float) -> None:
+        self._server, self._rng, self.share = FileServer(str(root)), rng, share
+        self.lost = 0
+
+    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool) -> Answer:
+        lost = self._rng.random() < self.share
+        self.lost += lost
+        if lost and self._rng.random() < 0.5:
+            raise AnswerLost
+        answer = self._server.do(name, arguments, safe)
+        if lost:
+            raise AnswerLost
+        return answer
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_workers_whose_answers_get_lost_lose_no_individual(seed: int, tmp_path: Path) -> None:
+    DirectoryPopulation.establish(tmp_path, population_size=8, lease=LEASE)
+    clock, lines = Clock(), []
+    workers = []
+    for number in range(3):
+        line = Unreliable(tmp_path, random.Random(f"{seed} {number}"), 0.0)
+        files = ServedFiles(line, durability="safe", monotonic=clock)
+        workers.append(DirectoryPopulation.open(tmp_path, files=files))
+        lines.append(line)
+    finished: dict[str, float] = {}
+    for line in lines:
+        line.share = 0.05
+    rng = random.Random(seed)
+    for step in range(150):
+        population = rng.choice(workers)
+        clock.advance(LEASE / 50)
+        try:
+            population.beat("step", step)
+            orphans = population.orphans()
+            child = population.take_over(rng.choice(orphans)) if orphans else population.create(make_birth(step))
+            if child.state is State.TRAINING:
+                alive = population.finish(child, fitness=step / 1000, files=FILES)
+                finished[alive.id] = alive.fitness or 0.0
+        except GenepoolError:
+            continue
+    assert sum(line.lost for line in lines) > 20
+    assert len(finished) > 50
+    for line in lines:
+        line.share = 0.0
+    report = check(tmp_path)
+    assert report, report.violations
+    there = {one.id: one.fitness for one in workers[0].snapshot() if one.fitness is not None}
+    assert finished.items() <= there.items()
+
+
+@pytest.mark.parametrize("name", sorted(CHANGING))
+def test_a_change_whose_answer_is_lost_is_an_error_to_be_looked_up(name: str) -> None:
+    def lose(*call: Any) -> Answer:
+        raise AnswerLost
+
+    files = ServedFiles(lose)
+    with pytest.raises(OSError, match="lost") as caught:
+        files._change(name, "x")
+    assert caught.value.errno == errno.EIO
+
+
+def test_a_look_whose_answer_is_lost_is_repeated(tmp_path: Path) -> None:
+    server, calls = FileServer(str(tmp_path)), []
+
+    def lose_the_first(*call: Any) -> Answer:
+        calls.append(call)
+        if len(calls) == 1:
+            raise AnswerLost
+        return server.do(*call)
+
+    assert ServedFiles(lose_the_first).list(str(tmp_path)) == []
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "{root}/../x", "{root}x/y", "x"])
+@pytest.mark.parametrize("name", sorted(LOOKING | CHANGING))
+def test_nothing_outside_of_the_directory_is_touched(name: str, path: str, tmp_path: Path) -> None:
+    place = path.format(root=tmp_path)
+    for arguments in ((place,), (place, place), ([place],), (place, b"x")):
+        answer = FileServer(str(tmp_path)).do(name, arguments)
+        assert answer.error == errno.EACCES
+
+
+def test_only_calls_of_the_store_are_done(tmp_path: Path) -> None:
+    for name in ("open", "__init__", "_check", "urandom", "process", "nothing"):
+        assert FileServer(str(tmp_path)).do(name, ()).error == errno.ENOSYS
+
+
+def test_what_is_too_large_to_travel_is_refused_in_both_directions(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(served, "LARGEST", 1000)
+    files = ServedFiles(FileServer(str(tmp_path)).do)
+    with pytest.raises(SettingsError, match="lower max_parameters"):
+        files.save(f"{tmp_path}/w", bytes(1001))
+    Files().save(f"{tmp_path}/w", bytes(1001))
+    with pytest.raises(SettingsError, match="lower max_parameters"):
+        files.load(f"{tmp_path}/w", 1 << 40)
+    with pytest.raises(OSError, match="large") as caught:
+        files.load(f"{tmp_path}/w", 10)
+    assert caught.value.errno == errno.EFBIG
+
+
+def test_a_server_that_stays_away_is_a_store_out_of_order(tmp_path: Path) -> None:
+    DirectoryPopulation.establish(tmp_path, population_size=8)
+    line = Unreliable(tmp_path, random.Random(1), 0.0)
+    population = DirectoryPopulation.open(tmp_path, files=ServedFiles(line))
+    line.share = 1.0
+    doing: list[Callable[[], Any]] = [lambda: population.create(make_birth()), population.snapshot]
+    for do in doing:
+        with pytest.raises(StorageError):
+            do()
