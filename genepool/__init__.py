@@ -1,4 +1,14 @@
-"""Genepool evolves image classifiers, after "Large-Scale Evolution of Image Classifiers" (Real et al., 2017)."""
+"""Genepool evolves image classifiers, after "Large-Scale Evolution of Image Classifiers" (Real et al., 2017).
+
+`ImageClassifier` is the upper door: images and labels in, a classifier out. Behind it are
+
+    Experiment   a directory that workers evolve in: create, open, run, set, best, population, lineage
+    Settings     every setting, frozen; `preset` gives the known sets of them
+    Worker       one worker's loop, for programs that start workers in their own way (`Experiment.worker` makes one)
+    Mutation     what a mutation of one's own looks like
+    DNA          the graph that encodes a network
+    Model        a trained network: of an experiment, or from an exported file
+"""
 
 from __future__ import annotations
 
@@ -6,12 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genepool.classifier import ImageClassifier
+    from genepool.dna import DNA
+    from genepool.evolution import Worker
     from genepool.experiment import Experiment
+    from genepool.model import Model
+    from genepool.mutations import Mutation
+    from genepool.settings import Settings, preset
 
 __version__ = "0.1.0.dev0"
-__all__ = ["Experiment", "ImageClassifier"]
+__all__ = ["ImageClassifier", "Experiment", "Settings", "preset", "Worker", "Mutation", "DNA", "Model"]
 
-_HOMES = {"Experiment": "genepool.experiment", "ImageClassifier": "genepool.classifier"}
+_HOMES = {
+    "ImageClassifier": "genepool.classifier",
+    "Experiment": "genepool.experiment",
+    "Settings": "genepool.settings",
+    "preset": "genepool.settings",
+    "Worker": "genepool.evolution",
+    "Mutation": "genepool.mutations",
+    "DNA": "genepool.dna",
+    "Model": "genepool.model",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,9 @@
 """ImageClassifier: evolution behind scikit-learn's interface. Images and labels in, a trained classifier out.
 
 It follows scikit-learn's conventions for estimators without needing scikit-learn: parameters are stored as they are
-given and looked at in `fit`; what was learnt ends in an underscore. Of scikit-learn's own checks, those that need no
-data are run by the tests; the others fit tables of numbers, (n, features), which are not images.
+given and looked at in `fit`; what was learnt ends in an underscore. scikit-learn's own checks fit tables of numbers,
+(n, features), which are not images: the tests run all of them on tables that are looked at as images one pixel high
+(tests/test_sklearn_checks.py), and list the few that cannot apply, with their reasons.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import shutil
 import sys
 import tempfile
 import time as clock
+import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genepool import settings as names
-from genepool.engines.processes import Crew
-from genepool.errors import DataError, NotFittedError, shown
+from genepool.errors import ArrayError, DataError, NotFittedError, shown
 from genepool.experiment import Experiment
 from genepool.export import best_of
 from genepool.nn.data import prepare
@@ -36,9 +38,8 @@ from genepool.nn.prediction import image_files, read_image
 from genepool.nn.sources import ArraySource, open_source
 from genepool.nn.sources.arrays import pixel_scale, to_pixels
 from genepool.nn.weights import write_weights
+from genepool.plugins import load as load_plugins
 
-PATIENCE = 60.0
-"""Seconds for workers to hand their trainings over after Ctrl-C."""
 IMAGES = "images.npz"
 """Where the arrays of `fit` are kept in the experiment's directory, for its workers."""
 NOTE = "estimator"
@@ -50,7 +51,7 @@ class _Note(msgspec.Struct, frozen=True, kw_only=True):
     scale: float
     kind: str
     """The type of the labels, as NumPy writes it."""
-    labels: tuple[int | str, ...]
+    labels: tuple[bool | int | float | str, ...]
 
 
 class ImageClassifier:
@@ -64,6 +65,7 @@ class ImageClassifier:
     size         height x width that a folder's images are brought to, like "32x32"; "": their median
     preset       the settings to begin with, `laptop` or `paper`
     settings     other settings by name (see `genepool.settings.Settings`)
+    plugins      modules or .py files with mutations, selections and so on of your own
     directory    where the experiment is kept: `fit` goes on with one that is there. None: a temporary place
     verbose      whether `fit` tells on standard error how it stands
 
@@ -81,6 +83,7 @@ class ImageClassifier:
         size: str = "",
         preset: str = "laptop",
         settings: Mapping[str, Any] | None = None,
+        plugins: Sequence[str] = (),
         directory: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ) -> None:
@@ -92,6 +95,7 @@ class ImageClassifier:
         self.size = size
         self.preset = preset
         self.settings = settings
+        self.plugins = plugins
         self.directory = directory
         self.verbose = verbose
 
@@ -136,6 +140,10 @@ class ImageClassifier:
 
         Ctrl-C ends it early with the best so far; with a `directory`, another `fit` goes on from there.
         """
+        with _value_errors():
+            return self._fit(X, y)
+
+    def _fit(self, X: Any, y: ArrayLike | None) -> ImageClassifier:  # noqa: N803
         arrays = None
         if isinstance(X, (str, os.PathLike)):
             if y is not None:
@@ -144,17 +152,19 @@ class ImageClassifier:
             open_source(data)
         else:
             if y is None:
-                raise DataError("y is missing; give a label for each image.")
-            arrays, scale = _checked(X, y)
+                raise DataError("It requires y to be passed, but the target y is None; give a label for each image.")
+            labels, classes = _plain_labels(y)
+            arrays, scale = _checked(X, labels)
             data = ""
+        load_plugins(self.plugins)
         self._keep_place()
         experiment = self._experiment(data or str(self._place().resolve() / IMAGES))
         if arrays is not None:
             _store(self._place() / IMAGES, *arrays)
-        _evolve(experiment, self._teller())
+        _evolve(experiment, self.plugins, self._teller())
         self.facts_, self._network = best_of(experiment, prepare(experiment.source()))
         self._scale = scale
-        self.classes_ = np.array(self.facts_.classes) if arrays is None else np.unique(arrays[1])
+        self.classes_ = np.array(self.facts_.classes) if arrays is None else classes
         return self
 
     @property
@@ -189,6 +199,10 @@ class ImageClassifier:
     def predict_proba(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """The probability of each class, in the order of `classes_`, of images, or of image files and folders."""
         facts, network = self._fitted()
+        with _value_errors():
+            return self._answers(X, facts, network)
+
+    def _answers(self, X: Any, facts: Facts, network: Network) -> NDArray[np.float32]:  # noqa: N803
         if isinstance(X, (str, os.PathLike)):
             X = [X]  # noqa: N806
         if isinstance(X, (list, tuple)) and X and all(isinstance(place, (str, os.PathLike)) for place in X):
@@ -241,7 +255,9 @@ class ImageClassifier:
             labels = np.array(note.labels, dtype=note.kind)
         except (KeyError, msgspec.MsgspecError, TypeError, ValueError):
             raise DataError("These are a model's weights, but not a saved ImageClassifier.") from None
-        self.set_params(**note.parameters)
+        # JSON has no tuples, and no parameter is a list.
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in note.parameters.items()}
+        self.set_params(**plain)
         self.facts_, self._network = safetensors_form.read_document(data)
         self._scale, self.classes_ = note.scale, labels
         return self
@@ -264,6 +280,37 @@ def _not_fitted(text: str) -> NotFittedError:
     kinds = (NotFittedError,) if theirs is None else (NotFittedError, theirs.NotFittedError)
     error: NotFittedError = type("NotFittedError", kinds, {})(text)
     return error
+
+
+@contextmanager
+def _value_errors() -> Iterator[None]:
+    """What is wrong with given arrays is a ValueError for NumPy's and scikit-learn's users."""
+    try:
+        yield
+    except DataError as error:
+        raise ArrayError(str(error)) from None
+
+
+def _plain_labels(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Labels as a source takes them, integers or text, and the classes as the user writes them, in the same order."""
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        theirs = sys.modules.get("sklearn.exceptions")
+        kind = UserWarning if theirs is None else theirs.DataConversionWarning
+        warnings.warn("A column-vector y was passed when a 1d array was expected; write y.ravel().", kind, stacklevel=4)
+        labels = labels[:, 0]
+    if labels.dtype == object:
+        kinds = {type(label) for label in labels.ravel().tolist()}
+        if kinds not in ({int}, {str}, {float}, {bool}):
+            raise DataError("Unknown label type: y holds Python objects; labels must be integers or text, all alike.")
+        labels = np.array(labels.tolist())
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise DataError("y holds NaN or infinity; labels must be integers or text.")
+        if (labels != np.rint(labels)).any():
+            raise DataError("Unknown label type: y is continuous; labels must be whole numbers, integers or text.")
+        return labels.astype(np.int64), np.unique(labels)
+    return labels, np.unique(labels)
 
 
 class _Teller:
@@ -304,15 +351,10 @@ def _store(path: Path, pixels: NDArray[np.uint8], labels: NDArray[Any]) -> None:
     temporary.replace(path)
 
 
-def _evolve(experiment: Experiment, tell: Callable[[Experiment], None]) -> None:
+def _evolve(experiment: Experiment, plugins: Sequence[str], tell: Callable[[Experiment], None]) -> None:
     """Until the budget is spent, or Ctrl-C: then trainings are handed over, and the best so far counts."""
-    crew = Crew(experiment.path, experiment.settings().workers or os.cpu_count() or 1)
     try:
-        crew.work(lambda: tell(experiment))
+        experiment.run(plugins=plugins, look=lambda: tell(experiment))
     except KeyboardInterrupt:
-        crew.stop(PATIENCE)
-        if experiment.history().best() is None:
+        if experiment.best() is None:
             raise
-    except BaseException:
-        crew.stop(PATIENCE)
-        raise

@@ -10,6 +10,7 @@
       UnreachableError            an architecture that mutations cannot make, and why
       SettingsError               the name, the value, what is allowed
       DataError                   which file, what is wrong with it
+        ArrayError                images or labels in arrays (also a ValueError)
       TrainingError               a network that could not be trained: a result, not a crash
         ModelTooLargeError        over a limit before anything was allocated, or out of memory
         DivergedError             the loss stopped being a finite number
@@ -73,6 +74,10 @@ class SettingsError(GenepoolError):
 
 class DataError(GenepoolError):
     """A file of images, labels or weights cannot be used; the message names it and says why."""
+
+
+class ArrayError(DataError, ValueError):
+    """Images or labels given to a classifier as arrays cannot be used; also the error that NumPy's users expect."""
 
 
 class TrainingError(GenepoolError):

@@ -6,12 +6,13 @@ No logic of its own: what evolves is in evolution/, what is stored in population
 from __future__ import annotations
 
 import getpass
+import logging
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -21,8 +22,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from genepool.analysis import Change, History, Ledger, Mark, Point, Row, Stopwatch, front, marks, spending
+from genepool.analysis import (
+    Ancestor,
+    Change,
+    History,
+    Ledger,
+    Mark,
+    Point,
+    Row,
+    Stopwatch,
+    front,
+    lineage,
+    marks,
+    spending,
+)
 from genepool.dna import DNA, Largest, Price, Shape, Size, cropped, price, size
+from genepool.engines.processes import Crew
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -41,6 +56,7 @@ from genepool.evolution import (
     Breeding,
     Budget,
     Escape,
+    Founder,
     Intervention,
     Phase,
     Planning,
@@ -50,7 +66,10 @@ from genepool.evolution import (
     Spending,
     Worker,
 )
+from genepool.evolution.selection import tournament
+from genepool.evolution.setpoint import damped
 from genepool.mutations import MUTATIONS
+from genepool.nn.schedules import SCHEDULES
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State
 from genepool.population.manifest import (
     Manifest,
@@ -62,10 +81,16 @@ from genepool.population.manifest import (
     read_manifest,
 )
 from genepool.settings import FIXED, Settings, changed, from_values, to_values
+from genepool.start import Start, keep, recall
 
 if TYPE_CHECKING:
     from genepool.nn.data import Dataset
     from genepool.nn.sources import Source
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 60.0
+"""Seconds for workers to hand their trainings over when a run ends early."""
 
 
 class Experiment:
@@ -77,10 +102,17 @@ class Experiment:
         self._files = Files()
         self._settings: dict[int, Settings] = {}
         self._rules: tuple[tuple[int, bool], Rules] | None = None
+        self._told: set[str] = set()
 
     @classmethod
-    def create(cls, path: Path, settings: Settings) -> Experiment:
-        """A new experiment, or the one that is there if it was made with the same fixed settings."""
+    def create(cls, path: str | os.PathLike[str], settings: Settings, start: Start | None = None) -> Experiment:
+        """A new experiment, or the one that is there if it was made with the same fixed settings.
+
+        With a start (genepool.start) its first individuals are that network, not the trivial one.
+        """
+        path = Path(path)
+        if start is not None:
+            settings = changed(settings, {"start": start.setting})
         check_names(settings)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -96,12 +128,14 @@ class Experiment:
         )
         experiment = cls(path, manifest)
         experiment._refuse_other(fixed)
+        if start is not None:
+            keep(start, path)
         return experiment
 
     @classmethod
-    def open(cls, path: Path) -> Experiment:
+    def open(cls, path: str | os.PathLike[str]) -> Experiment:
         """The experiment in a directory."""
-        return cls(path, read_manifest(Files(), str(path)))
+        return cls(Path(path), read_manifest(Files(), os.fspath(path)))
 
     def _refuse_other(self, fixed: dict[str, Any]) -> None:
         there = {**_parted(to_values(Settings()))[0], **self.manifest.settings}  # one that is new has its default
@@ -135,9 +169,9 @@ class Experiment:
             version = self.version()
             now = self.settings(version)
             new = changed(now, changes)
-            check_names(new)
             if new == now:
                 return version
+            check_names(new, before=now)
             self._refuse_other(_parted(to_values(new))[0])
             told = [f"{name}={value}" for name, value in to_values(new).items() if value != to_values(now)[name]]
             if self._publish(version + 1, new, "set " + " ".join(told)):
@@ -160,6 +194,14 @@ class Experiment:
     def published(self) -> dict[int, Published]:
         """Who changed the settings, when and how, by version."""
         return published(self._files, str(self.path))
+
+    def require_rules(self) -> None:
+        """Refuses to start workers none of which could make a child."""
+        if lacking := lacking_rules(self.settings()):
+            raise SettingsError(
+                f"The settings of '{shown(self.path)}' ask for {' and '.join(lacking)}, not known here; give the "
+                "plugin with --plugin, or change the setting with `genepool set`."
+            )
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -195,15 +237,51 @@ class Experiment:
             changes.append(Change(note.when, note.label, escape_of(settings), settings.mutations))
         return marks(changes, history.results())
 
+    def best(self) -> Row | None:
+        """The living individual of highest fitness, or None if nobody is alive yet."""
+        return self.history().best()
+
+    def population(self) -> list[Row]:
+        """Those who are alive, the fittest first."""
+        alive = [row for row in self.history().rows.values() if row.state is State.ALIVE]
+        return sorted(alive, key=lambda row: (-(row.fitness or 0.0), row.id))
+
+    def lineage(self, identity: str | None = None) -> list[Ancestor]:
+        """From the first network to the individual of that ID, by default the best; empty if nobody is alive yet."""
+        history = self.history()
+        best = history.best()
+        if identity is None and best is None:
+            return []
+        return lineage(history.rows, identity or (best.id if best else ""))
+
     # -- working -------------------------------------------------------------------------------------------------------
+
+    def run(self, *, plugins: Iterable[str] = (), look: Callable[[], None] = lambda: None) -> None:
+        """Evolves on this machine, by processes of its own, until the budget in the settings is spent.
+
+        `look` is called about twice a second. Whatever it raises, and Ctrl-C, ends the run with nothing lost: trainings
+        are handed over. Plugins are modules or .py files; this process must have loaded them itself.
+        """
+        self.require_rules()
+        words = [word for plugin in plugins for word in ("--plugin", plugin)]
+        crew = Crew(self.path, self.settings().workers or os.cpu_count() or 1, words)
+        try:
+            crew.work(look)
+        except BaseException:
+            crew.stop(PATIENCE)
+            raise
 
     def source(self, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
         """The images, wherever they are on this machine."""
-        from genepool.nn.sources import open_source
+        return source_of(self.settings(), data_dir, progress)
 
+    def founder(self) -> Founder | None:
+        """What its first individuals are, where they are not trivial."""
         settings = self.settings()
-        size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
-        return open_source(settings.data, data_dir=data_dir, size=size, progress=progress)  # type: ignore[arg-type]
+        if not settings.start:
+            return None
+        start = recall(settings.start, self.path)
+        return Founder(start.dna, start.weights)
 
     def evaluators(
         self, data: Dataset, device: str, number: int = 0, memory: int | None = None
@@ -233,15 +311,18 @@ class Experiment:
 
     def _rules_of(self, version: int, escaping: bool) -> Rules:
         settings = self.settings(version)
-        breeding = breeding_of(settings)
+        lacking, barren = lacking_mutations(settings), lacking_rules(settings)
+        self._tell(lacking, barren)
+        breeding = breeding_of(settings, lacking)
         if escaping:
             breeding = msgspec.structs.replace(breeding, mutations=settings.escape_mutations)
         return Rules(
             version=version,
             population_size=settings.population_size,
-            selection=SELECTIONS.get(settings.selection),
-            setpoint=SETPOINTS.get(settings.setpoint),
+            selection=tournament if barren else SELECTIONS.get(settings.selection),
+            setpoint=damped if barren else SETPOINTS.get(settings.setpoint),
             breeding=breeding,
+            barren=bool(barren),
             planning=Planning(
                 share=settings.share,
                 first=settings.first_share,
@@ -256,6 +337,14 @@ class Experiment:
             checkpoint_every=settings.checkpoint_every,
             reset_version=settings.reset_version,
         )
+
+    def _tell(self, lacking: tuple[str, ...], barren: tuple[str, ...]) -> None:
+        """Of each name that is not known here, once."""
+        names = {f"the mutation '{shown(name)}'": "leaves it out of its draws" for name in lacking}
+        names |= dict.fromkeys(barren, "makes no children and only takes over what it can train")
+        for name in names.keys() - self._told:
+            log.warning("This worker lacks %s and %s; start one with --plugin to have it used.", name, names[name])
+        self._told |= names.keys()
 
     def pricing(self, data: Dataset) -> Pricing:
         """What networks cost on these images."""
@@ -307,6 +396,7 @@ class Experiment:
             price=pricing,
             size=sizing,
             image=image,
+            founder=self.founder(),
         )
 
 
@@ -410,6 +500,14 @@ def escape_of(settings: Settings) -> Escape:
     )
 
 
+def source_of(settings: Settings, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
+    """The images that the settings name, wherever they are on this machine."""
+    from genepool.nn.sources import open_source
+
+    size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
+    return open_source(settings.data, data_dir=data_dir, size=size, progress=progress)  # type: ignore[arg-type]
+
+
 def budget_of(settings: Settings) -> Budget:
     """The limits in the settings."""
     return Budget(
@@ -421,23 +519,56 @@ def budget_of(settings: Settings) -> Budget:
     )
 
 
-def breeding_of(settings: Settings) -> Breeding:
-    """How children are made under these settings."""
+def breeding_of(settings: Settings, lacking: Iterable[str] = ()) -> Breeding:
+    """How children are made under these settings, by somebody who lacks some mutations."""
+    without = tuple(lacking)
+    odds = {name: weight for name, weight in settings.mutation_odds.items() if name not in without}
     return Breeding(
         learning_rate=settings.learning_rate,
         mutations=settings.mutations,
-        odds=settings.mutation_odds or None,
+        odds=odds if settings.mutation_odds else None,
+        lacking=without,
         recombination=settings.recombination,
         recombination_odds=settings.recombination_odds,
     )
 
 
-def check_names(settings: Settings) -> None:
-    """Refuses names that nothing answers to, before an experiment or a worker stumbles over them."""
-    SELECTIONS.get(settings.selection)
-    SETPOINTS.get(settings.setpoint)
+def lacking_mutations(settings: Settings) -> tuple[str, ...]:
+    """The mutations with odds that are not known in this process."""
+    return tuple(name for name, weight in settings.mutation_odds.items() if weight > 0 and name not in MUTATIONS)
+
+
+def lacking_rules(settings: Settings) -> tuple[str, ...]:
+    """What these settings ask for, but this process does not have, and cannot make children without."""
+    lacking = [
+        f"the {registry.noun} '{shown(name)}'"
+        for registry, name in (
+            (SELECTIONS, settings.selection),
+            (SETPOINTS, settings.setpoint),
+            (SCHEDULES, settings.schedule),
+        )
+        if name not in registry
+    ]
+    odds = settings.mutation_odds
+    if odds and not any(weight > 0 and name in MUTATIONS for name, weight in odds.items()):
+        lacking.append("every mutation that has odds")
+    return tuple(lacking)
+
+
+def check_names(settings: Settings, before: Settings | None = None) -> None:
+    """Refuses names that nothing answers to, before an experiment or a worker stumbles over them.
+
+    Those that were in force before are passed over: whoever changes something else need not have every plugin.
+    """
+    if before is None or settings.selection != before.selection:
+        SELECTIONS.get(settings.selection)
+    if before is None or settings.setpoint != before.setpoint:
+        SETPOINTS.get(settings.setpoint)
+    if before is None or settings.schedule != before.schedule:
+        SCHEDULES.get(settings.schedule)
     for name in settings.mutation_odds:
-        MUTATIONS.get(name)
+        if before is None or name not in before.mutation_odds:
+            MUTATIONS.get(name)
     if settings.mutation_odds and not any(settings.mutation_odds.values()):
         raise SettingsError("All mutation_odds are 0; give at least one mutation a chance.")
 

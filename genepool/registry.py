@@ -1,7 +1,8 @@
 """Names for things that users choose by name, from this package or from another one.
 
-A registry maps a name to an object. Its own package fills it by decorator; other packages add theirs through an entry
-point, which is loaded only when its name is asked for: a broken plug-in cannot break those who do not use it.
+A registry maps a name to an object. Its own package and plugins (genepool.plugins) fill it by decorator; other packages
+may also add single objects through an entry point, which is loaded only when its name is asked for: a broken plug-in
+cannot break those who do not use it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
-from genepool.errors import SettingsError
+from genepool.errors import SettingsError, shown
+from genepool.plugins import load_installed
 
 T = TypeVar("T")
 
@@ -62,15 +64,20 @@ class Registry(Generic[T]):
         return iter(self.names())
 
     def __contains__(self, name: object) -> bool:
+        if name not in self._objects and name not in self._entry_points:
+            load_installed()
         return name in self._objects or name in self._entry_points
 
     def get(self, name: str) -> T:
         """The object of that name; an unknown one is refused with the nearest known name."""
+        known = name in self
         if name in self._objects:
             return self._objects[name]
-        point = self._entry_points.get(name)
-        if point is None:
-            raise SettingsError(f"There is no {self.noun} '{name}'; {nearest(name, self.names())}")
+        if not known:
+            raise SettingsError(
+                " ".join((f"There is no {self.noun} '{shown(name)}'; {nearest(name, self.names())}", *load_installed()))
+            )
+        point = self._entry_points[name]
         try:
             thing: T = point.load()
         except Exception as error:

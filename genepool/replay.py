@@ -13,8 +13,9 @@ from genepool.dna import DNA, Shape, initial
 from genepool.dna.topology import topological_order
 from genepool.errors import DataError, shown
 from genepool.evaluation import Evaluation, Evaluator, Plan, Second, Trained
-from genepool.evolution.reproduction import UNCHANGED, mutated, plan_of, recombined
-from genepool.experiment import Experiment, breeding_of
+from genepool.evolution.reproduction import UNCHANGED, Founder, mutated, plan_of, recombined
+from genepool.experiment import Experiment, breeding_of, lacking_mutations
+from genepool.mutations import MUTATIONS
 from genepool.population import Birth
 from genepool.recombination import ADOPTION, FUSION, MIXTURE
 from genepool.settings import Settings
@@ -70,9 +71,10 @@ def _repeat(
     evaluator: Callable[[int], Evaluator],
     image: Shape | None,
 ) -> Repeated:
-    dna = _dna(row, [parent.dna for parent in parents], experiment.settings(row.birth.settings_version), image)
+    settings, founder = experiment.settings(row.birth.settings_version), experiment.founder()
+    dna = _dna(row, [parent.dna for parent in parents], settings, founder, image)
     plan = _as_recorded(plan_of(row.birth), row.evaluation)
-    inherited, second = _heritage(row.birth, [parent.trained.weights for parent in parents])
+    inherited, second = _heritage(row.birth, [parent.trained.weights for parent in parents], founder)
     trained = evaluator(row.birth.settings_version).evaluate(
         dna, seed=row.birth.training_seed, inherited=inherited, plan=plan, second=second
     )
@@ -86,13 +88,14 @@ def _as_recorded(plan: Plan, evaluation: Evaluation) -> Plan:
     return msgspec.structs.replace(plan, turns=evaluation.turns) if plan.seconds or plan.race else plan
 
 
-def _dna(row: Row, parents: list[DNA], settings: Settings, image: Shape | None) -> DNA:
+def _dna(row: Row, parents: list[DNA], settings: Settings, founder: Founder | None, image: Shape | None) -> DNA:
     names, seed = row.birth.mutations, row.birth.mutation_seed
     if not parents:
-        return initial(settings.learning_rate)
+        return founder.dna if founder else initial(settings.learning_rate)
     if not seed and all(name in UNCHANGED for name in names):  # meant, not drawn
         return parents[0]
-    breeding = breeding_of(settings)
+    _require(row, settings)
+    breeding = breeding_of(settings, row.birth.lacking)
     if len(parents) > 1:
         # The record itself tells the form and, during an escape, another number of mutations than the settings do.
         breeding = msgspec.structs.replace(breeding, mutations=len(names) - 1, recombination=FORMS[names[0]])
@@ -101,8 +104,21 @@ def _dna(row: Row, parents: list[DNA], settings: Settings, image: Shape | None) 
     return mutated(parents[0], msgspec.structs.replace(breeding, mutations=len(names)), seed)[0]
 
 
-def _heritage(birth: Birth, parents: list[bytes | None]) -> tuple[bytes | None, Second | None]:
+def _require(row: Row, settings: Settings) -> None:
+    """Every mutation that took part in the draw must be here, even if it could not act."""
+    names = [name for name in row.birth.mutations if name not in FORMS]
+    for name in (*names, *lacking_mutations(settings)):
+        if name not in MUTATIONS and name not in row.birth.lacking:
+            raise DataError(
+                f"Individual {row.id} was made when the mutation '{shown(name)}' had odds, which is not known here; "
+                "give the plugin that it comes from with --plugin."
+            )
+
+
+def _heritage(birth: Birth, parents: list[bytes | None], founder: Founder | None) -> tuple[bytes | None, Second | None]:
     """What was linked in then, of what the repeated parents have now."""
+    if not parents:
+        return founder.weights if founder else None, None
     inherited = parents[0] if birth.inherits else None
     weights = parents[1] if birth.inherits_second else None
     return inherited, Second(birth.mutations[0], weights) if weights is not None else None

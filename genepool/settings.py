@@ -25,6 +25,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A data set's name, or a path to a folder of images or a .npz file."""
     size: str = ""
     """Height x width to bring a folder's images to; empty: their median."""
+    start: str = ""
+    """Differs from the paper where it is given (by `--start`): what the first individuals are, and a digest of it."""
     seed: int = 0
     lease: float = 600.0
     """Seconds of silence after which a worker's training is taken over."""
@@ -102,8 +104,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """On filters and the classifier's matrix."""
     inheritance: Literal["matching", "preserving", "none"] = "matching"
     """Of weights: those of the same name and shape; all that can be kept (differs from the paper); none."""
-    schedule: Literal["constant", "linear"] = "constant"
-    """Of the learning rate within an individual."""
+    schedule: str = "constant"
+    """Of the learning rate within an individual: constant, linear, or a plugin's."""
     nesterov: bool = False
     smoothing: float = 0.0
     """Of the labels."""
@@ -149,7 +151,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise SettingsError(f"The odds of the mutation '{shown(name)}' are {odds}, but must not be negative.")
 
 
-FIXED = ("data", "size", "seed", "lease", "durability", "batch", "objective", "flops_target", "flops_weight")
+FIXED = ("data", "size", "start", "seed", "lease", "durability", "batch", "objective", "flops_target", "flops_weight")
 """What stays as it was when the experiment was made; fitness by two objectives could not be compared."""
 
 _BOUNDS: tuple[tuple[str, float, float], ...] = (

@@ -11,16 +11,17 @@ FILES = sorted(ROOT.rglob("*.py"))
 # A file may import from its own layer's own package and from every lower layer.
 LAYERS = (
     ("errors",),
+    ("plugins",),
     ("registry",),
     ("settings",),
     ("dna",),
     ("population", "mutations", "recombination", "evaluation", "objective"),
     ("evolution", "nn", "engines", "testing", "reach"),
-    ("analysis", "simulation"),
+    ("analysis", "simulation", "start"),
     ("experiment", "plots"),
-    ("champion", "replay", "migration", "workbench", "dashboard"),
+    ("champion", "replay", "migration", "tracking", "workbench", "dashboard"),
     ("export", "study"),
-    ("classifier", "ensemble", "report"),
+    ("classifier", "model", "ensemble", "report"),
     ("cli",),
 )
 LAYER_OF = {name: i for i, layer in enumerate(LAYERS) for name in layer}
@@ -33,6 +34,8 @@ BORDERS = {
     "ray": "engines",
     "starlette": "dashboard",
     "uvicorn": "dashboard",
+    "tensorboard": "tracking",
+    "mlflow": "tracking",
 }
 
 

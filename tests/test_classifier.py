@@ -7,8 +7,7 @@ import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
-from sklearn.model_selection import cross_val_score
-from sklearn.utils import estimator_checks
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.validation import check_is_fitted
 
 from genepool import ImageClassifier
@@ -67,18 +66,6 @@ def test_it_is_an_estimator(fitted):
     assert repr(ImageClassifier(time="1h")) == "ImageClassifier(time='1h')"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "check_estimator_cloneable", "check_estimator_tags_renamed", "check_valid_tag_types", "check_estimator_repr",
-        "check_no_attributes_set_in_init", "check_parameters_default_constructible", "check_get_params_invariance",
-        "check_set_params", "check_mixin_order", "check_estimators_unfitted", "check_n_features_in_after_fitting",
-    ],
-)  # fmt: skip
-def test_the_checks_of_scikit_learn_that_need_no_tables_pass(name):
-    getattr(estimator_checks, name)("ImageClassifier", ImageClassifier(**SMALL))
-
-
 def test_it_works_in_cross_val_score_with_text_as_labels(digits):
     x, y = digits
     names = np.array(["even", "odd"])[y % 2]
@@ -100,11 +87,14 @@ def test_it_fits_a_folder_and_goes_on_in_its_directory(tmp_path):
 IMAGES = np.zeros((20, 4, 4), dtype=np.uint8)
 LABELS = np.arange(20) % 2
 BAD = {
-    "no labels": ((IMAGES, None), "y is missing"),
+    "no labels": ((IMAGES, None), "the target y is None"),
     "labels of a folder": (("folder", LABELS), "leave y out"),
     "too few labels": ((IMAGES, LABELS[:19]), "19 labels"),
     "one class": ((IMAGES, np.zeros(20, dtype=int)), "two classes"),
-    "float labels": ((IMAGES, LABELS + 0.5), "integers or text"),
+    "float labels": ((IMAGES, LABELS + 0.5), "Unknown label type: y is continuous; .* integers or text"),
+    "NaN labels": ((IMAGES, np.where(LABELS == 1, np.nan, 0.0)), "y holds NaN"),
+    "mixed labels": ((IMAGES, np.array(["a", 1] * 10, dtype=object)), "Python objects"),
+    "one image": ((IMAGES[:1], LABELS[:1]), r"1 class for 1 sample"),
     "NaN pixels": ((np.full((20, 4, 4), np.nan), LABELS), "not finite"),
     "one image a class": ((IMAGES[:2], LABELS[:2]), "at least 3 images"),
     "flat images": ((IMAGES.reshape(20, 16), LABELS), "must have the shape"),
@@ -117,6 +107,23 @@ BAD = {
 def test_bad_input_gets_one_sentence_before_anything_is_trained(given, said):
     with pytest.raises(GenepoolError, match=said):
         ImageClassifier(**SMALL).fit(*given)
+    with pytest.raises(ValueError, match=said):  # NumPy's and scikit-learn's users catch this one
+        ImageClassifier(**SMALL).fit(*given)
+
+
+def test_labels_of_any_kind_come_back_as_they_were_given(digits):
+    x, y = digits
+    for labels in ((y % 2).astype(float), np.array(["no", "yes"], dtype=object)[y % 2], y % 2 == 1):
+        fitted = ImageClassifier(**{**SMALL, "individuals": 2}).fit(x[:60], labels[:60])
+        assert set(fitted.predict(x[60:80])) <= set(labels) and list(fitted.classes_) == sorted(set(labels))
+        again = pickle.loads(pickle.dumps(fitted))
+        assert again.classes_.dtype == fitted.classes_.dtype and list(again.classes_) == list(fitted.classes_)
+
+
+def test_it_works_in_a_grid_search(digits):
+    x, y = digits
+    search = GridSearchCV(ImageClassifier(**{**SMALL, "individuals": 2}), {"seed": [1, 2]}, cv=2)
+    assert search.fit(x[:60], y[:60] % 2).best_params_["seed"] in (1, 2)
 
 
 def test_other_images_do_not_fit_what_was_learnt(fitted, digits, tmp_path):

@@ -25,6 +25,7 @@ VERBS = {
     "best": "The best network, with its test accuracy and its weights.",
     "export": "Write the best network for use without Genepool: torch, ONNX or readable source.",
     "ensemble": "The best networks of several experiments as one model, by vote and by average.",
+    "import": "Take the DNA and weights out of an exported model, to evolve or train it on.",
     "predict": "What a model says of images.",
     "lineage": "The mutations that led to an individual.",
     "set": "Change settings of an experiment while it runs.",
@@ -42,8 +43,9 @@ VERBS = {
 }
 
 
-FUNCTIONS = {"set": "set_"}
+FUNCTIONS = {"set": "set_", "import": "import_"}
 """Of verbs whose names mean something else in Python."""
+FILES = {"import": "import_"}
 
 
 class _BadInput(click.ClickException):
@@ -61,7 +63,9 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = getattr(import_module(f"genepool.cli.{name}"), FUNCTIONS.get(name, name))
+        command: click.Command = getattr(
+            import_module(f"genepool.cli.{FILES.get(name, name)}"), FUNCTIONS.get(name, name)
+        )
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

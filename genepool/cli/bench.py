@@ -59,6 +59,9 @@ def _page(results: dict[str, Any], out: Path) -> str:
         for bar in results["bars"]
     ]
     lines = [table(["against", "ratio", "bar", ""], rows), ""]
+    kernels = {name.removeprefix("kernels "): share for name, share in results["medians"].items() if "kernels" in name}
+    told = ", ".join(f"{name} {share:.2f}" for name, share in kernels.items())
+    lines += [f"torch's convolutions alone, with nothing between them, reach of the matrix multiplication: {told}"]
     if facts := results["accuracy"]:
         lines += [
             f"{facts['network']} after {facts['steps']} steps: ours {percent(facts['ours_mean'])} "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, json_text
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PLUGIN, json_text
 from genepool.cli.run import page
 from genepool.cli.text import amount, percent, table
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @DIRECTORY
 @DATA_DIR
 @DEVICE
+@PLUGIN
 @click.option("--no-test", is_flag=True, help="Do not measure test accuracy.")
 @click.option("--front", "whole_front", is_flag=True, help="All that nobody beats in accuracy and cost at once.")
 @JSON

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from genepool.cli.options import PLUGIN
 from genepool.cli.text import table
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group(invoke_without_command=True)
 @DATA_DIR
+@PLUGIN
 @JSON
 @click.pass_context
 def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:

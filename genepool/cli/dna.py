@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from genepool.cli.options import PLUGIN
 from genepool.cli.text import amount, numbers, table
 from genepool.dna import DNA, Conv, Shape, codec
 from genepool.dna.cost import CLASSIFIER, Cost
@@ -40,6 +41,7 @@ def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> Non
 @click.option("--mutation", help="Which one; by default one of the paper's eleven at random.")
 @click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="How many, one after another.")
 @click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+@PLUGIN
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with the mutations' names beside the DNA.")
 def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | None, as_json: bool) -> None:

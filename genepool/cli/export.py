@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DIRECTORY, JSON, json_text
+from genepool.cli.options import DATA_DIR, DIRECTORY, JSON, PLUGIN, json_text
 from genepool.cli.text import percent
 
 
@@ -18,6 +18,7 @@ from genepool.cli.text import percent
 @click.option("--out", type=click.Path(path_type=Path), help="File or folder to write.  [default: named after DIR]")
 @click.option("--force", is_flag=True, help="Replace what is there.")
 @DATA_DIR
+@PLUGIN
 @JSON
 def export(
     directory: Path,

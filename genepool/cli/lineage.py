@@ -8,6 +8,7 @@ import click
 
 from genepool.cli.options import DIRECTORY, JSON, json_text
 from genepool.cli.text import percent, table
+from genepool.errors import shown
 
 
 @click.command()
@@ -15,7 +16,7 @@ from genepool.cli.text import percent, table
 @click.argument("identity", metavar="[ID]", default="")
 @JSON
 def lineage(directory: Path, identity: str, as_json: bool) -> None:
-    """From the trivial network to the individual ID (or enough of its ID), by default the best one."""
+    """From the first network to the individual ID (or enough of its ID), by default the best one."""
     from genepool.analysis import lineage as chain_to
     from genepool.champion import choose
     from genepool.experiment import Experiment
@@ -26,11 +27,13 @@ def lineage(directory: Path, identity: str, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(chain))
         return
+    origin = experiment.settings().start.rpartition(" ")[0]
+    beginning = f"(the beginning: {shown(origin)})" if origin else "(the beginning)"
     apart = any(link.fitness != link.accuracy for link in chain)
     rows = [
         [
             link.id,
-            (" + ".join(link.mutations) or "(the beginning)") + (f" with {link.second}" if link.second else ""),
+            (" + ".join(link.mutations) or beginning) + (f" with {link.second}" if link.second else ""),
             link.network,
             "-" if link.accuracy is None else percent(link.accuracy),
             *(["-" if link.fitness is None else f"{link.fitness:.4f}"] if apart else []),

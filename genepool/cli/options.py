@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 DATA_DIR = click.option(
@@ -14,6 +18,30 @@ DEVICE = click.option("--device", default="auto", show_default=True, help="auto,
 MEMORY = click.option(
     "--memory", metavar="SIZE", help="What a worker may take, like 2G or 800M.  [default: its share of what is free]"
 )
+
+
+def _load_plugins(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Before anything else: what the command line and the environment name, and nothing that a directory says."""
+    from genepool.plugins import load, named_by_environment
+
+    load([*named_by_environment(), *names])
+    return names
+
+
+def plugin_option(*, shown_to_verb: bool = False) -> Callable[[F], F]:
+    """`--plugin`, for every verb that looks up names."""
+    return click.option(
+        "--plugin",
+        "plugins",
+        multiple=True,
+        metavar="MODULE|FILE",
+        callback=_load_plugins,
+        expose_value=shown_to_verb,
+        help="A module or .py file with mutations, data sets and so on of your own; may be repeated.",
+    )
+
+
+PLUGIN = plugin_option()
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be repeated."

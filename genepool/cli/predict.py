@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, JSON, json_text
+from genepool.cli.options import DATA_DIR, JSON, PLUGIN, json_text
 from genepool.cli.text import percent
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.argument("images", metavar="IMAGE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--top", default=3, show_default=True, type=click.IntRange(1), help="So many classes of each image.")
 @DATA_DIR
+@PLUGIN
 @JSON
 def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | None, as_json: bool) -> None:
     """The likeliest classes of each IMAGE, a file or a folder with all below it, by an exported MODEL or an experiment.

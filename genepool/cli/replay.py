@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, json_text
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PLUGIN, json_text
 from genepool.cli.text import percent
 
 
@@ -17,6 +17,7 @@ from genepool.cli.text import percent
 @click.argument("identity", metavar="[ID]", default="")
 @DATA_DIR
 @DEVICE
+@PLUGIN
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
 @JSON
 def replay(directory: Path, identity: str, data_dir: Path | None, device: str, threads: int, as_json: bool) -> None:

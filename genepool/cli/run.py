@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, json_text, memory_of_each
+from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, json_text, memory_of_each, plugin_option
 from genepool.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from genepool.cli.live import Look
     from genepool.engines.processes import Crew
     from genepool.experiment import Experiment
+    from genepool.settings import Settings
+    from genepool.start import Start
 
 PATIENCE = 60.0
 """Seconds for workers to hand their trainings over after Ctrl-C."""
@@ -49,9 +51,12 @@ INTERRUPTED = 130
 @click.option("--max-flops", type=float, help="Of a network for one image, like 1e6.")
 @click.option("--max-milliseconds", type=float, help="Of a network for one image, on this machine.")
 @click.option("--seed", type=int)
+@click.option("--start", metavar="MODEL|DNA.json|NAME", help="Evolve on from this network, not from the trivial one.")
 @SET
 @DEVICE
 @MEMORY
+@plugin_option(shown_to_verb=True)
+@click.option("--track", multiple=True, metavar="NAME", help="Send figures to tensorboard or mlflow; may be repeated.")
 @click.option("--dashboard", is_flag=True, help="Serve a live page meanwhile.")
 @JSON
 def run(
@@ -59,9 +64,12 @@ def run(
     data_dir: Path | None,
     preset: str | None,
     config: Path | None,
+    start: str | None,
     assignments: tuple[str, ...],
     device: str,
     memory: str | None,
+    plugins: tuple[str, ...],
+    track: tuple[str, ...],
     dashboard: bool,
     as_json: bool,
     **options: Any,
@@ -71,16 +79,23 @@ def run(
     Budgets are totals: running it again with a larger one goes on where it stopped. Ctrl-C hands trainings over and
     loses nothing.
     """
-    experiment = _experiment(directory, preset, config, options, assignments)
+    from genepool.tracking import Tracking
+
+    chosen = _settings(directory, preset, config, options, assignments)
+    experiment = _experiment(directory, chosen, _start(start, chosen, data_dir) if start is not None else None)
+    experiment.require_rules()
     count = _workers(experiment, device)
     part = memory_of_each(memory, count)
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
     handed_on = {"--device": device, "--data-dir": data_dir, "--memory": part}
     words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
+    words += [word for plugin in plugins for word in ("--plugin", plugin)]
+    tracking = Tracking(experiment, track)
     with _page_beside(directory) if dashboard else nullcontext():
-        to_the_end = _evolve(experiment, count, words)
+        to_the_end = _evolve(experiment, count, words, tracking.look)
     if not to_the_end and experiment.history().best() is None:
+        tracking.end()
         click.echo("Nobody is alive yet; the same command goes on.", err=True)
         sys.exit(INTERRUPTED)
 
@@ -91,6 +106,11 @@ def run(
     picture = directory / "progress.png"
     history = experiment.history()
     draw_progress(history.finished(), picture, experiment.marks(history))
+    tracking.end(
+        Path(found.weights).parent,
+        validation_accuracy=found.validation_accuracy,
+        test_accuracy=found.test_accuracy or 0.0,
+    )
     click.echo(json_text(found) if as_json else page(found, picture))
 
 
@@ -103,9 +123,10 @@ def _page_beside(directory: Path) -> Iterator[None]:
         yield
 
 
-def _experiment(
+def _settings(
     directory: Path, preset: str | None, config: Path | None, options: dict[str, Any], assignments: tuple[str, ...]
-) -> Experiment:
+) -> Settings:
+    """Those in force, or the preset's, with what the file and the command line change."""
     from genepool import settings as names
     from genepool.experiment import Experiment
 
@@ -113,14 +134,37 @@ def _experiment(
     if (directory / "experiment.json").exists():
         if preset is not None:
             raise SettingsError(f"'{directory}' exists and keeps its settings; leave --preset out, or use --set.")
+        base = Experiment.open(directory).settings()
+    else:
+        base = names.preset(preset or "laptop")
+    return names.override(names.changed(base, changes), assignments)
+
+
+def _experiment(directory: Path, chosen: Settings, start: Start | None) -> Experiment:
+    from genepool.experiment import Experiment
+    from genepool.settings import to_values
+
+    if start is None and (directory / "experiment.json").exists():
         experiment = Experiment.open(directory)
-        before = experiment.settings()
-        asked = names.override(names.changed(before, changes), assignments)
-        old = names.to_values(before)
-        experiment.set({name: value for name, value in names.to_values(asked).items() if value != old[name]})
-        return experiment
-    chosen = names.override(names.changed(names.preset(preset or "laptop"), changes), assignments)
-    return Experiment.create(directory, chosen)
+        old = to_values(experiment.settings())
+    else:
+        experiment = Experiment.create(directory, chosen, start)
+        old = {**to_values(chosen), "start": ""}
+    asked = to_values(chosen)
+    experiment.set({name: value for name, value in asked.items() if name != "start" and value != old[name]})
+    return experiment
+
+
+def _start(text: str, chosen: Settings, data_dir: Path | None) -> Start:
+    from genepool.experiment import source_of
+    from genepool.nn.data import prepare
+    from genepool.start import find_start, require_fit
+
+    with download_progress() as progress:
+        data = prepare(source_of(chosen, data_dir, progress))
+    start = find_start(text, data.channels)
+    require_fit(start, data)
+    return start
 
 
 def _changes(config: Path | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +192,7 @@ def _workers(experiment: Experiment, device: str) -> int:
     return gpus(device) * settings.workers_per_gpu or os.cpu_count() or 1
 
 
-def _evolve(experiment: Experiment, count: int, options: list[str]) -> bool:
+def _evolve(experiment: Experiment, count: int, options: list[str], also: Callable[[], None]) -> bool:
     """Whether the workers came to the end of the budget: they did not if somebody told them to stop."""
     from genepool.cli.live import live_view
     from genepool.engines.processes import Crew
@@ -157,7 +201,7 @@ def _evolve(experiment: Experiment, count: int, options: list[str]) -> bool:
         crew = Crew(experiment.path, count, options)
         told = _Told()
         try:
-            crew.work(lambda: look(told.check(crew)))
+            crew.work(lambda: _look_on(look, told.check(crew), also))
         except KeyboardInterrupt:
             _stop(crew, look)
             return False
@@ -165,6 +209,11 @@ def _evolve(experiment: Experiment, count: int, options: list[str]) -> bool:
             crew.stop(PATIENCE)
             raise
         return True
+
+
+def _look_on(look: Look, crew: Crew, also: Callable[[], None]) -> None:
+    look(crew)
+    also()
 
 
 def _stop(crew: Crew, look: Look) -> None:

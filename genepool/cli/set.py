@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from genepool.cli.options import DIRECTORY
+from genepool.cli.options import DIRECTORY, PLUGIN
 
 
 @click.command("set")
 @DIRECTORY
+@PLUGIN
 @click.argument("assignments", metavar="NAME=VALUE...", nargs=-1, required=True)
 def set_(directory: Path, assignments: tuple[str, ...]) -> None:
     """Changes settings of the experiment in DIR; workers go by them from their next step on."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
+from genepool.cli.options import PLUGIN
 from genepool.cli.text import amount, numbers, percent
 from genepool.evaluation import Evaluation, Observer, Progress
 
@@ -27,6 +28,7 @@ from genepool.evaluation import Evaluation, Observer, Progress
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be repeated.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
+@PLUGIN
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def train(
     file: Path,

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, memory_of_each
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, memory_of_each
 
 
 @click.command()
@@ -18,6 +18,7 @@ from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, memory_of_
 @DATA_DIR
 @DEVICE
 @MEMORY
+@PLUGIN
 @click.option("--number", type=click.IntRange(0), help="Which random numbers to use.  [default: its own]")
 @click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")

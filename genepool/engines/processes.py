@@ -60,7 +60,9 @@ class Crew:
     def __init__(self, directory: Path, count: int, options: Sequence[str] = ()) -> None:
         logs = directory / "logs"
         logs.mkdir(exist_ok=True)
-        base = [sys.executable, "-m", "genepool", "worker", str(directory), "--parent", str(os.getpid()), *options]
+        # -P: with -m alone, Python would import from the current folder, which may be the experiment's or anybody's.
+        python = [sys.executable, "-P", "-m", "genepool"]
+        base = [*python, "worker", str(directory), "--parent", str(os.getpid()), *options]
         self.children = [
             Child([*base, "--number", str(number)], logs / f"worker-{number}.log") for number in range(count)
         ]

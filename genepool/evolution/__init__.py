@@ -3,7 +3,7 @@
 from genepool.evolution.budget import Budget, Spending
 from genepool.evolution.interventions import Escape, Intervention
 from genepool.evolution.planning import Phase, Planning
-from genepool.evolution.reproduction import Breeding, Newborn, first_birth, next_birth
+from genepool.evolution.reproduction import Breeding, Founder, Newborn, first_birth, next_birth
 from genepool.evolution.selection import SELECTIONS, Pair
 from genepool.evolution.setpoint import SETPOINTS, Decision
 from genepool.evolution.worker import FREE_OF_CHARGE, NOTHING, Job, Pricing, Rules, Sizing, Worker
@@ -21,6 +21,7 @@ __all__ = [
     "SETPOINTS",
     "Decision",
     "Breeding",
+    "Founder",
     "Newborn",
     "first_birth",
     "next_birth",

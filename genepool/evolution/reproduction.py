@@ -35,6 +35,8 @@ class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """What children have of a second parent."""
     recombination_odds: float = 0.0
     """The share of children that have two."""
+    lacking: tuple[str, ...] = ()
+    """Mutations that belong to the odds, but are not known here; the record names them, since they change the draw."""
 
 
 class Newborn(NamedTuple):
@@ -44,9 +46,22 @@ class Newborn(NamedTuple):
     dna: DNA
 
 
-def first_birth(breeding: Breeding, rng: Random, settings_version: int, plan: Plan = EVERYTHING_AS_SET) -> Newborn:
-    """An individual of the trivial kind that every experiment begins with."""
-    dna = initial(breeding.learning_rate)
+class Founder(NamedTuple):
+    """Differs from the paper: what the first individuals are where they are not trivial, and what they inherit."""
+
+    dna: DNA
+    weights: bytes | None = None
+
+
+def first_birth(
+    breeding: Breeding,
+    rng: Random,
+    settings_version: int,
+    plan: Plan = EVERYTHING_AS_SET,
+    founder: Founder | None = None,
+) -> Newborn:
+    """An individual of the kind that the experiment begins with: trivial, unless there is a founder."""
+    dna = initial(breeding.learning_rate) if founder is None else founder.dna
     return Newborn(_birth(dna, (), (), 0, rng, settings_version, plan), dna)
 
 
@@ -68,7 +83,8 @@ def next_birth(
         seed = rng.getrandbits(63)
         child, names = mutated(dna, breeding, seed)
         if affordable(child):
-            return Newborn(_birth(child, (parent.id,), names, seed, rng, settings_version, plan), child)
+            birth = _birth(child, (parent.id,), names, seed, rng, settings_version, plan, breeding.lacking)
+            return Newborn(birth, child)
     return copied_birth(parent, dna, rng, settings_version, plan)
 
 
@@ -152,6 +168,7 @@ def _birth(
     rng: Random,
     version: int,
     plan: Plan,
+    lacking: tuple[str, ...] = (),
 ) -> Birth:
     return Birth(
         dna=msgspec.Raw(encode_in_a_line(dna)),
@@ -161,4 +178,5 @@ def _birth(
         training_seed=rng.getrandbits(63),
         settings_version=version,
         plan=msgspec.to_builtins(plan),
+        lacking=lacking,
     )

@@ -20,6 +20,7 @@ from genepool.errors import (
     DataError,
     InvalidDNAError,
     PopulationTooSmallError,
+    SettingsError,
     StepAbandoned,
     StorageError,
 )
@@ -28,6 +29,7 @@ from genepool.evolution import setpoint
 from genepool.evolution.planning import SHORTEST, Phase, Planning
 from genepool.evolution.reproduction import (
     Breeding,
+    Founder,
     copied_birth,
     dna_of,
     first_birth,
@@ -46,6 +48,9 @@ log = logging.getLogger(__name__)
 DRAWS = 20
 """Pairs drawn in a row before the worker concludes that all others are busy training."""
 
+
+REST = 0.5
+"""Seconds before a worker that cannot make children looks again for something that it can do."""
 
 ASK_EVERY = 0.5
 """Seconds between two questions, during a training, whether to stop."""
@@ -77,6 +82,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two checkpoints of one training."""
     reset_version: int = 0
     """Whoever was born under an older version has weights that are to be forgotten."""
+    barren: bool = False
+    """Whether this worker lacks what these rules ask for (a plugin's selection, say): it then makes no children, takes
+    over what it can train, and leaves the rest to others."""
 
 
 class Job(NamedTuple):
@@ -113,6 +121,7 @@ class Worker:
         price: Pricing = lambda dna, crop: FREE_OF_CHARGE,
         size: Sizing = lambda dna: NOTHING,
         image: Shape | None = None,
+        founder: Founder | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -120,6 +129,7 @@ class Worker:
         self.reason_to_stop, self.clock = reason_to_stop, clock
         self._read_rules, self._evaluator, self._sleep = rules, evaluator, sleep
         self._phase, self._price, self._size, self._image = phase, price, size, image
+        self._founder = founder
         self.rules = rules()
         self._steps = self._troubles = 0
 
@@ -151,14 +161,17 @@ class Worker:
 
     def begin(self) -> Job | None:
         """What there is to train: an abandoned individual, a child, or, where no two are alive, a trivial one."""
-        if orphans := self.population.orphans():
-            return self._resume(self.population.take_over(self.rng.choice(orphans)))
+        if (orphans := self.population.orphans()) and self._can_train(orphan := self.rng.choice(orphans)):
+            return self._resume(self.population.take_over(orphan))
+        if self.rules.barren:
+            self._sleep(REST)
+            return None
         if self.rules.planning.is_finish(phase := self._phase()) and (ranking := self._ranking()):
             return self._train_further(ranking, phase)
         try:
             better, worse = self._draw_pair()
         except PopulationTooSmallError:
-            return self._make_trivial()
+            return self._make_first()
         for individual in (better, worse):
             if self._is_to_be_forgotten(individual):
                 return self._renew(individual)
@@ -166,6 +179,14 @@ class Worker:
         if decision.kill and self._enough_alive():
             self.population.kill(worse)
         return self._reproduce(better) if decision.reproduce else None
+
+    def _can_train(self, orphan: Individual) -> bool:
+        """Whether what it was born under is known here; what is not is left to others."""
+        try:
+            self._evaluator(self.population.read_birth(orphan).settings_version)
+        except SettingsError:
+            return False
+        return True
 
     def _draw_pair(self) -> Pair:
         """Two different trained individuals at random; one that is in training elsewhere is left in peace."""
@@ -297,13 +318,13 @@ class Worker:
         birth, dna = copied_birth(best, self._dna_of(best), self.rng, self.rules.version, plan)
         return Job(self.population.create(birth, parent=best), birth, dna, parent=best)
 
-    def _make_trivial(self) -> Job | None:
+    def _make_first(self) -> Job | None:
         """One more to begin with; where enough are in training already, a short rest."""
         if self.population.census(fresh=True).living >= self.rules.population_size:
             self._sleep(0.05)
             return None
-        plan = self.rules.planning.plan(self._phase(), trivial=True)
-        birth, dna = first_birth(self.rules.breeding, self.rng, self.rules.version, plan)
+        plan = self.rules.planning.plan(self._phase(), trivial=self._founder is None)
+        birth, dna = first_birth(self.rules.breeding, self.rng, self.rules.version, plan, self._founder)
         return Job(self.population.create(birth), birth, dna)
 
     def _resume(self, individual: Individual) -> Job | None:
@@ -324,7 +345,7 @@ class Worker:
             return self._evaluator(job.birth.settings_version).evaluate(
                 job.dna,
                 seed=job.birth.training_seed,
-                inherited=self._heritage(job.individual, job.parent),
+                inherited=self._heritage(job),
                 checkpoint=job.checkpoint.data if job.checkpoint else None,
                 observe=_Watchman(self, job.individual),
                 plan=plan_of(job.birth),
@@ -353,13 +374,18 @@ class Worker:
                     raise
                 self._wait_for_storage(error)
 
-    def _heritage(self, individual: Individual, parent: Individual | None) -> bytes | None:
-        """The parent's weights as they were linked in; if they are damaged, so may be the parent's own."""
+    def _heritage(self, job: Job) -> bytes | None:
+        """The parent's weights as they were linked in; if they are damaged, so may be the parent's own.
+
+        Whoever has no parent gets the founder's, if there is one.
+        """
+        if not job.birth.parents and self._founder is not None:
+            return self._founder.weights
         try:
-            return self.population.inherited_weights(individual)
+            return self.population.inherited_weights(job.individual)
         except ConcurrencyError:
-            if parent is not None:
-                self.population.weights(parent)  # looking is enough: what is damaged is put into quarantine
+            if job.parent is not None:
+                self.population.weights(job.parent)  # looking is enough: what is damaged is put into quarantine
             raise
 
     def _second_heritage(self, job: Job) -> Second | None:

@@ -2,7 +2,7 @@
 
 A mutation takes a DNA and a source of random numbers and returns another DNA; it never changes the one it was given. A
 mutation that cannot act on this DNA raises MutationError, and another one is drawn. To add one: a class with `mutate`,
-and a registration here or through the entry point group `genepool.mutations` of another package.
+and a registration here, in a plugin (genepool.plugins), or through the entry point group `genepool.mutations`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from genepool.dna import DNA
-from genepool.errors import InvalidDNAError, MutationError, SettingsError
+from genepool.errors import GenepoolError, InvalidDNAError, MutationError, SettingsError, shown
 from genepool.registry import Registry
 
 
@@ -61,10 +61,24 @@ def new_id(dna: DNA, rng: Random) -> str:
 
 def apply(name: str, dna: DNA, rng: Random) -> DNA:
     """The DNA after the mutation of that name."""
+    kind = MUTATIONS.get(name)
     try:
-        return MUTATIONS.get(name)().mutate(dna, rng)
+        child = kind().mutate(dna, rng)
     except InvalidDNAError as error:  # a number left the bounds that keep shapes computable
         raise MutationError(f"{name} would break a rule of the encoding: {error}") from error
+    except GenepoolError:
+        raise
+    except Exception as error:
+        if kind.__module__.startswith("genepool."):  # a fault of ours, to be reported as one
+            raise
+        raise _spoilt(name, f"{type(error).__name__}: {shown(str(error))}") from error
+    if not isinstance(child, DNA):
+        raise _spoilt(name, f"it returned no DNA, but {type(child).__name__}")
+    return child
+
+
+def _spoilt(name: str, fault: str) -> SettingsError:
+    return SettingsError(f"The mutation '{name}' failed ({fault}); mend its plugin, or take away its mutation_odds.")
 
 
 def mutate(dna: DNA, rng: Random, odds: Mapping[str, float] | None = None) -> Mutated:

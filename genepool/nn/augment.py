@@ -27,16 +27,17 @@ class Normaliser:
         # Tiled to the whole image: broadcasting over an inner axis of three costs more than the arithmetic.
         scale = np.tile(1 / (255 * std), height * width)
         shift = np.tile(-mean / std, height * width)
-        self.device = device
+        self.device, self._here = device, device.type == "cpu"
         self._scale = torch.tensor(scale, dtype=torch.float32, device=device)
         self._shift = torch.tensor(shift, dtype=torch.float32, device=device)
 
     def __call__(self, pixels: NDArray[np.uint8]) -> Tensor:
-        return self.of_tensor(torch.from_numpy(pixels).to(self.device, non_blocking=True))
+        tensor = torch.from_numpy(pixels)
+        return self.of_tensor(tensor if self._here else tensor.to(self.device, non_blocking=True))
 
     def of_tensor(self, pixels: Tensor) -> Tensor:
         """The same for pixels that are on the device."""
-        flat = pixels.reshape(len(pixels), -1).float()
+        flat = pixels.flatten(1).float()
         return flat.mul_(self._scale).add_(self._shift).view(pixels.shape).permute(0, 3, 1, 2)
 
 
@@ -74,15 +75,16 @@ class Batches:
         self._normalise = Normaliser(data, device, self._size)
         self._windows = _windows(data, self._size)
         self._labels = np.asarray(data.train_labels, dtype=np.int64)
+        self._shape = (-1, *self._size, data.channels)
         self._passes: dict[int, _Pass] = {}
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Images and labels of a step; steps are numbered from 0."""
-        part, data = self.drawn(step), self._data
-        pixels = self._windows[part.order, part.top, part.left].reshape(-1, *self._size, data.channels)
-        if data.flip:
-            pixels[part.flip] = pixels[part.flip, :, ::-1]
-        return self._normalise(pixels), torch.from_numpy(self._labels[part.order])
+        order, top, left, flip = self.drawn(step)
+        pixels = self._windows[order, top, left].reshape(self._shape)
+        if self._data.flip:
+            pixels[flip] = pixels[flip, :, ::-1]
+        return self._normalise(pixels), torch.from_numpy(self._labels[order])
 
     def drawn(self, step: int) -> _Pass:
         """The random numbers of a step: which images, from where, and which of them mirrored."""

@@ -28,6 +28,7 @@ from genepool.nn.race import IMAGES
 from genepool.nn.recombination import fused, mixed
 from genepool.nn.resident import resident
 from genepool.nn.runtime import give_memory_back
+from genepool.nn.schedules import SCHEDULES
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
 from genepool.objective import Objective
@@ -193,6 +194,7 @@ class TorchEvaluator:
 
 def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memory: int | None = None) -> TorchEvaluator:
     """Wires an evaluator up, with a share of the machine's memory; nothing else under nn/ knows the settings' names."""
+    SCHEDULES.get(settings.schedule)  # one that is not known here is refused before there is anything to lose
     recipe = Recipe(
         steps=settings.steps,
         batch=settings.batch,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Literal
 
 import msgspec
 import torch
@@ -23,12 +22,11 @@ from genepool.nn.pace import Pace
 from genepool.nn.precision import Precision
 from genepool.nn.race import Referee
 from genepool.nn.resident import batches_for
+from genepool.nn.schedules import SCHEDULES
 from genepool.nn.weights import from_bytes, to_bytes
 
 LOOK_EVERY = 50
 """Steps between two looks at the loss: reading it makes a GPU wait."""
-WARM_UP = 20
-"""Steps until a decaying learning rate is at its highest: inherited weights are not thrown out by the first ones."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +40,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Whether networks are computed in fewer bits than float32 has (genepool.nn.precision)."""
     validation: int = 0
     """Validation images that the fitness is measured on; 0: all."""
-    schedule: Literal["constant", "linear"] = "constant"
-    """Of the learning rate. Differs from the paper: `linear` warms up and then falls to zero at the last step."""
+    schedule: str = "constant"
+    """Of the learning rate, by name (genepool.nn.schedules). Differs from the paper where it is not constant."""
     nesterov: bool = False
     smoothing: float = 0.0
     """Of the labels. Differs from the paper where it is not 0: so much of the target goes to all classes alike."""
@@ -84,6 +82,7 @@ class Training:
         self._batches = batches_for(data, batch=recipe.batch, seed=seed, device=device, size=size)
         self._precision = Precision(device, mixed=recipe.mixed)
         self._peak = model.dna.learning_rate * plan.heat
+        self._schedule = SCHEDULES.get(recipe.schedule)
         self._optimiser = SGD(
             model,
             learning_rate=self._peak,
@@ -124,12 +123,6 @@ class Training:
         with self._precision.autocast():
             self.settled = find_statistics(self.model, coming)
 
-    def _learning_rate(self) -> float:
-        if self.recipe.schedule == "constant":
-            return self._peak
-        warm, steps = min(1.0, (self.done + 1) / WARM_UP), self.pace.steps
-        return self._peak * (min(warm, (steps - self.done) / steps) if steps else warm)
-
     def step(self) -> Tensor:
         """One batch; its loss, before the update, stays on the device."""
         images, labels = self._batches(self.done)
@@ -140,13 +133,14 @@ class Training:
             loss = self._loss(images, labels)
         gradients = self._precision.gradients(loss, self._optimiser.parameters)
         if gradients is not None:
-            self._optimiser.learning_rate = self._learning_rate()
+            self._optimiser.learning_rate = self._peak * self._schedule(self.done, self.pace.steps)
             self._optimiser.step(gradients)
         self.done += 1
         return loss
 
     def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        return functional.cross_entropy(self.model(images), labels, label_smoothing=self.recipe.smoothing)
+        # Not as a call of the module: its hooks, of which there are none, cost more than a small network's layer.
+        return functional.cross_entropy(self.model.forward(images), labels, label_smoothing=self.recipe.smoothing)
 
     def checkpoint(self) -> bytes:
         """All that the rest of the training depends on."""

@@ -124,6 +124,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     """What this training gets where that is not the same for all; opaque here."""
     origin: dict[str, Any] = {}
     """Of one that came from another population: which, who it was there, and its lineage; opaque here."""
+    lacking: tuple[str, ...] = ()
+    """Mutations that had odds, but that its maker did not have and left out of the draw."""
     id: str = ""
     experiment: str = ""
     created: float = 0.0

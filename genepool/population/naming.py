@@ -23,7 +23,6 @@ The digit is the schema: a name that differs only there was written by a newer r
 
 from __future__ import annotations
 
-import base64
 import math
 import re
 from collections.abc import Callable
@@ -31,7 +30,6 @@ from collections.abc import Callable
 from genepool.population.individual import FREE, Individual, State
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_FROM_BASE_32 = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", ALPHABET)
 _VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
 MAX_EPOCH = 99999
 MAX_STEP = 10**12
@@ -81,7 +79,7 @@ def _letters(number: int, length: int) -> str:
 
 def make_id(milliseconds: int, random: bytes) -> str:
     """An individual's id: nine letters of time, for people and for a stable order, then 80 random bits."""
-    return _letters(milliseconds, 9) + base64.b32encode(random).decode("ascii").translate(_FROM_BASE_32)
+    return _letters(milliseconds, 9) + _letters(int.from_bytes(random), 16)
 
 
 def make_who(random: Callable[[int], bytes]) -> str:

@@ -15,7 +15,7 @@ inheritance = "matching"
 
 [[arms.all.at]]             # what changes in a running experiment, when this share of its budget is spent
 spent = 0.5
-set = { mutations = 5 }
+set = { mutations = 5 }     # and, or instead: reset_weights = true
 
 [scales.paper]              # what is different at another scale: preset, repeats, settings, arms' settings
 preset = "paper"
@@ -61,7 +61,9 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     spent: float
     """The share of the budget after which they do."""
-    set: dict[str, Any]
+    set: dict[str, Any] = {}
+    reset_weights: bool = False
+    """Whether everybody's weights are forgotten, as `genepool intervene --reset-weights` does."""
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,6 +201,8 @@ def _check_turns(settings: Settings, at: Any) -> None:
     for turn in sorted(turns, key=lambda turn: turn.spent):
         if not 0 < turn.spent < 1:
             raise SettingsError(f"`spent` is {turn.spent:g}, but must lie between 0 and 1.")
+        if not (turn.set or turn.reset_weights):
+            raise SettingsError(f"nothing changes when {turn.spent:g} is spent; give `set` or `reset_weights`.")
         fixed = [name for name in turn.set if name in FIXED]
         if fixed:
             raise SettingsError(f"{fixed[0]} cannot change while an experiment runs.")

@@ -18,6 +18,7 @@ import msgspec
 
 from genepool.analysis import Entry, History, Row, spending
 from genepool.errors import ConcurrencyError, DataError, StorageError, shown
+from genepool.evolution import Intervention
 from genepool.experiment import Experiment, budget_of
 from genepool.population import State
 from genepool.study.outcome import Mark, Record
@@ -54,7 +55,11 @@ class Follower:
         spent, turn = self._history.spending(), self._turns[len(marks)]
         if turn.spent <= self._share_spent() < 1:
             self._experiment.set(turn.set)  # done twice, after a death just here, it changes nothing
-            mark = Mark(set=turn.set, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals)
+            changes = turn.set
+            if turn.reset_weights:
+                self._experiment.intervene(Intervention(reset_weights=True), spent)
+                changes = {**changes, "reset_weights": True}
+            mark = Mark(set=changes, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals)
             _write(self._experiment.path / MARKS, msgspec.json.encode([*marks, mark]))
 
     def _share_spent(self) -> float:
@@ -111,7 +116,7 @@ def records(experiment: Experiment, source: Source, device: str) -> tuple[Record
                 seconds=spent.seconds,
                 flops=spent.flops,
                 individuals=place[row.id],
-                validation=row.fitness or 0.0,
+                validation=row.accuracy or 0.0,
                 parameters=row.evaluation.parameters,
                 test=test,
             )

@@ -43,6 +43,10 @@ set = { mutations = 5 }
 [[arms."five mutations".at]]
 spent = 0.6
 set = { mutations = 1 }
+
+[[arms."five mutations".at]]
+spent = 0.8
+reset_weights = true
 """
 
 
@@ -66,14 +70,15 @@ def study(tmp_path_factory) -> Path:
 def test_settings_change_where_the_plan_says_so(study):
     _, outcomes = read_study(study)
     for outcome in outcomes:
-        assert [mark.set["mutations"] for mark in outcome.marks] == [5, 1]
-        first, second = (mark.individuals for mark in outcome.marks)
-        assert 30 <= first < second <= outcome.best.individuals
+        assert [mark.set for mark in outcome.marks] == [{"mutations": 5}, {"mutations": 1}, {"reset_weights": True}]
+        first, second, third = (mark.individuals for mark in outcome.marks)
+        assert 30 <= first < second < third <= outcome.best.individuals
         assert outcome.settings["mutations"] == 1
         before, after = outcome.around_marks
         assert 0 < before < 1 and 0 < after < 1
     history = Experiment.open(study / "five-mutations" / "seed-1").history()
     assert {row.birth.settings_version for row in history.finished()} >= {1, 2}
+    assert any(row.birth.mutations == ("renewal",) for row in history.finished()), "somebody was trained anew"
 
 
 def test_whoever_sets_a_validation_record_is_tested_and_the_last_one_is_reported(study):

@@ -89,8 +89,10 @@ class Benchmark:
         """The matrix multiplication before and after each network: the machine may change in between."""
         for name in LIMIT:
             self._tell(f"round {number + 1}: beside the machine's matrix multiplication, {name}")
-            before, ours, after = (self._both(pool, what) for what in ("sgemm", name, "sgemm"))
+            order = ("sgemm", name, f"{name}{rounds.KERNELS}", "sgemm")
+            before, ours, kernels, after = (self._both(pool, what) for what in order)
             self.found[f"limit {name}"].append(ours / ((before + after) / 2))
+            self.found[f"kernels {name}"].append(kernels / ((before + after) / 2))
 
     def _accuracy(self, pool: ProcessPoolExecutor) -> dict[str, Any]:
         """Fitness of the same network and recipe, trained by us and by a plain loop, with several seeds each."""

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
-from genepool.dna import cost
+from genepool.dna import DNA, Shape, cost, shapes
 from genepool.nn.bench.plain import CONTESTANTS
 from genepool.nn.bench.tuned import tuned_step
 from genepool.nn.data import Dataset, prepare
@@ -20,6 +22,8 @@ from genepool.nn.runtime import prepare_process
 from genepool.nn.sources import open_source
 from genepool.nn.training import Recipe, Training
 
+BATCH = 50
+KERNELS = " kernels"
 IMAGES_A_STEP = 10
 """Validation in proportion: so many images for each training step, at most all."""
 
@@ -77,18 +81,43 @@ def _turn(step: Callable[[], object]) -> tuple[int, float]:
 
 
 def gflops(name: str, seconds: float) -> float:
-    """Of our training steps, in billions a second; or of a matrix multiplication, where the name is `sgemm`."""
+    """In billions a second: of our training steps of a network, of its `... kernels` alone, or of `sgemm`."""
+    work: Callable[[], object]
     if name == "sgemm":
         a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
         work, flops = (lambda: a @ b), 2 * 2048**3
+    elif name.endswith(KERNELS):
+        dna = CONTESTANTS[name.removesuffix(KERNELS)].dna
+        work, flops = _kernels(dna, images().image), cost(dna, images().image, 10).training.convolution
     else:
         model = Model(CONTESTANTS[name].dna, images().image, 10, torch.Generator().manual_seed(0))
         work = Training(model, images(), Recipe(steps=10**9), seed=0, device=torch.device("cpu")).step
         price = cost(CONTESTANTS[name].dna, images().image, 10)
         flops = price.training.convolution + price.training.matrix
-    work()
+    for _ in range(3):
+        work()
     done, started = 0, time.perf_counter()
     while (spent := time.perf_counter() - started) < seconds:
         work()
         done += 1
     return done * flops / spent / 1e9
+
+
+def _kernels(dna: DNA, image: Shape) -> Callable[[], None]:
+    """A network's convolutions, forward and backward, with nothing between them: what torch's own kernels allow."""
+    sizes = shapes(dna, image)
+    layers: list[tuple[Tensor, Tensor, int, tuple[int, int], list[Tensor], Tensor]] = []
+    for edge in dna.convs:
+        source, target = sizes.vertices[edge.from_vertex], sizes.edges[edge.id]
+        filters = torch.randn(target.channels, source.channels, edge.filter_height, edge.filter_width)
+        pixels = torch.randn(BATCH, source.channels, source.height, source.width)
+        weight, x = (t.to(memory_format=torch.channels_last) for t in (filters, pixels))
+        wanted = [t.requires_grad_() for t in ([weight] if edge.from_vertex == dna.input else [weight, x])]
+        above = torch.randn(BATCH, target.channels, target.height, target.width).to(memory_format=torch.channels_last)
+        layers.append((weight, x, edge.stride, (edge.filter_height // 2, edge.filter_width // 2), wanted, above))
+
+    def work() -> None:
+        for weight, x, stride, padding, wanted, above in layers:
+            torch.autograd.grad(functional.conv2d(x, weight, None, stride, padding), wanted, above)
+
+    return work

@@ -143,7 +143,9 @@ def _class_values(labels: NDArray[Any], classes: Sequence[str] | None) -> NDArra
     """The sorted labels that there are; with named classes, their positions 0, 1, ..."""
     values = np.unique(labels)
     if len(values) < 2:
-        raise DataError(f"There must be at least two classes, but y holds {len(values)}.")
+        raise DataError(
+            f"There must be at least two classes, but y holds {len(values)} class for {len(labels)} sample(s)."
+        )
     if classes is None:
         return values
     if values.dtype.kind not in "iu" or values[0] < 0 or values[-1] >= len(classes):
