@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from genepool.cli.options import PLUGIN
 from genepool.errors import GenepoolError, MissingDependencyError
 
 PORT = 8421
@@ -24,6 +25,7 @@ PORT = 8421
 @click.option("--host", default="127.0.0.1", show_default=True, help="Whom to listen to; 0.0.0.0: everybody.")
 @click.option("--control", is_flag=True, help="Let whoever has the token that is printed change settings and stop.")
 @click.option("--export", "target", type=click.Path(path_type=Path, dir_okay=False), help="Write one file and end.")
+@PLUGIN
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 def dashboard(place: Path, port: int | None, host: str, control: bool, target: Path | None, parent: int | None) -> None:
     """Serves a live page of the experiment in DIR, or of all experiments in the folders below DIR.

@@ -104,6 +104,7 @@ function Page() {
     const timer = isExport ? 0 : setInterval(look, 5000);
     return () => clearInterval(timer);
   }, []);
+  useEffect(() => document.querySelector('nav [aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' }), [place.view]);
   const key = place.key || experiments?.find((one) => !one.trouble)?.key || experiments?.[0]?.key || '';
   const { population, version, standing, connected, error } = useExperiment(key);
   const open = useMemo(() => {
