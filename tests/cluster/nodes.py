@@ -40,7 +40,8 @@ def kill_hard(cluster: Any, node: Any) -> None:
     mine = [pid for pid, _ in children(raylet)]
     os.kill(raylet, signal.SIGKILL)
     for pid in mine:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has noticed already
+            os.kill(pid, signal.SIGKILL)
     cluster.remove_node(node, allow_graceful=False)
 
 

@@ -60,7 +60,7 @@ class Run:
 
 
 @pytest.mark.parametrize("way", ["shared", "served"])
-def test_a_node_is_killed_and_another_joins_and_nothing_is_lost(way, cluster, tmp_path):
+def test_a_node_is_killed_and_another_joins_and_nothing_is_lost(way, cluster, plugin, tmp_path):
     directory = tmp_path / "e"
     served = way == "served"
     with Run(directory, cluster.address, "--workers", WORKERS, *(["--serve-population"] if served else [])) as run:
@@ -71,7 +71,7 @@ def test_a_node_is_killed_and_another_joins_and_nothing_is_lost(way, cluster, tm
             [server] = doing(cluster, "Service")
             os.kill(server, signal.SIGKILL)
         run.wait_until(lambda: len(doing(cluster, "_life")) == WORKERS - 1)
-        cluster.add_node(num_cpus=1)
+        cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(plugin)})
         run.wait_until(lambda: len(doing(cluster, "_life")) == WORKERS)
         after = {identity: row.fitness for identity, row in finished(directory).items()}
         assert before.items() <= after.items()
