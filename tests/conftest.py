@@ -1,10 +1,16 @@
 """What all tests share: fuzzing that repeats itself in CI, the whole data sets where they are, one thread for torch."""
 
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Whatever is started from here takes Ctrl-C, also where the tests themselves run behind a shell's `&`, which ignores it.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # As genepool.nn.runtime.prepare_process does for workers; oneDNN reads it once, at its first convolution.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")

@@ -90,10 +90,13 @@ def run(
 
     ray.refuse_without(engine)
     chosen = _settings(directory, preset, config, options, assignments)
-    with download_progress() as progress:
-        source = source_of(chosen, data_dir, progress)  # before a directory is made that nothing could be done with
+    if not (directory / "experiment.json").exists():
+        with download_progress() as progress:
+            source_of(chosen, data_dir, progress)  # before a directory is made that nothing could be done with
     experiment = _experiment(directory, chosen, _start(start, chosen, data_dir) if start is not None else None)
     experiment.require_rules()
+    with download_progress() as progress:
+        source = experiment.source(data_dir, progress)
     if engine == "ray":
         crew = ray.crew(experiment, device=device, data_dir=data_dir, memory=memory, plugins=plugins)
     else:
