@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Whatever is started from here takes Ctrl-C, also where the tests themselves run behind a shell's `&`, which ignores it.
+# Whatever is started from here takes Ctrl-C, also where the tests run behind a shell's `&`, which ignores it.
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
