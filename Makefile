@@ -9,7 +9,7 @@ BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup page browser demo docs test test-cluster bench-engines storm check bench bench-engine fuzz format clean \
+.PHONY: help setup page browser demo docs test test-thorough test-cluster bench-engines storm check bench bench-engine fuzz format clean \
   check-export
 
 help:  ## this list
@@ -52,7 +52,10 @@ docs: $(STAMP)  ## builds the documentation into site/, without a warning or not
 
 test: $(STAMP) browser  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
-	$(BIN)/python -m pytest -n 2 -rs
+	$(BIN)/python -m pytest -n 2 -rs -m 'not thorough'
+
+test-thorough: $(STAMP)  ## the tests that take long for what they add
+	$(BIN)/python -m pytest -n 2 -rs -m thorough
 
 test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: about three minutes
 	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 170 tests/cluster

@@ -12,6 +12,10 @@ from hypothesis import HealthCheck, settings
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests start programs in folders of their own, where a relative path would lead elsewhere.
+if "GENEPOOL_DATA" in os.environ:
+    os.environ["GENEPOOL_DATA"] = str(Path(os.environ["GENEPOOL_DATA"]).resolve())
+
 # As genepool.nn.runtime.prepare_process does for workers; oneDNN reads it once, at its first convolution.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 

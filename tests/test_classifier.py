@@ -120,6 +120,7 @@ def test_labels_of_any_kind_come_back_as_they_were_given(digits):
         assert again.classes_.dtype == fitted.classes_.dtype and list(again.classes_) == list(fitted.classes_)
 
 
+@pytest.mark.thorough
 def test_it_works_in_a_grid_search(digits):
     x, y = digits
     search = GridSearchCV(ImageClassifier(**{**SMALL, "individuals": 2}), {"seed": [1, 2]}, cv=2)

@@ -92,6 +92,7 @@ def test_without_redraws_a_network_over_a_limit_is_not_trained_and_says_why(tmp_
         assert "over the limit of 20,000; raise max_flops" in row.evaluation.reason
 
 
+@pytest.mark.thorough
 def test_networks_over_the_time_live_below_all_that_keep_it(tmp_path):
     directory = tmp_path / "experiment"
     command = ("run", directory, *SHORT, "--individuals", 4, "--population", 3)

@@ -20,6 +20,7 @@ def run(*arguments):
     return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_individuals_that_were_raced_say_so_and_replay(budget, tmp_path):
     directory = tmp_path / "experiment"

@@ -106,6 +106,7 @@ def _wait(condition, seconds=90):
         time.sleep(0.3)
 
 
+@pytest.mark.thorough
 def test_a_foreign_selection_and_recipe_and_workers_that_lack_them(tmp_path):
     directory = tmp_path / "e"
     plugins = {"GENEPOOL_PLUGINS": f"{EXAMPLES / 'lenient_selection.py'}:{EXAMPLES / 'cosine_schedule.py'}"}
