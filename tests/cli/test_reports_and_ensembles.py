@@ -67,6 +67,7 @@ def study(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.thorough  # a look every 0.2 s must meet trainings that take moments
 def test_settings_change_where_the_plan_says_so(study):
     _, outcomes = read_study(study)
     for outcome in outcomes:

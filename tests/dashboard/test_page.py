@@ -16,6 +16,7 @@ from tests.acceptance.processes import workers_of
 from tests.dashboard.living import COMMAND, dashboard, evolve, experiment, wait_for
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.thorough
 PICTURES = Path(os.environ.get("GENEPOOL_SCREENSHOTS", "build/screenshots"))
 WAIT = 15_000
 MARKUP = "<img src=x onerror=document.title='broken'>"
@@ -148,6 +149,7 @@ def test_a_run_that_goes_on_gains_dots_without_a_reload(page, client, folder):
 def test_pointing_clicking_and_zooming(page, client):
     page.goto(at(client, "population", evolved(client)))
     page.wait_for_selector(".cloud canvas")
+    until(page, "document.querySelector('.cloud').dataset.dots >= 60")  # the server may still be reading
     count = dots(page)
     assert count == 60
     row = page.evaluate("genepoolCloud.population.best()")
