@@ -50,11 +50,12 @@ docs: $(STAMP)  ## builds the documentation into site/, without a warning or not
 	$(BIN)/mkdocs build --quiet
 	@echo "site/index.html"
 
-test: $(STAMP) browser  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
+test: $(STAMP)  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs -m 'not thorough'
 
-test-thorough: $(STAMP)  ## the tests that take long for what they add
+test-thorough: $(STAMP) browser  ## the dashboard's page in a browser, and tests that take long for what they add
+	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs -m thorough
 
 test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: about three minutes
