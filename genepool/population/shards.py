@@ -90,11 +90,15 @@ class Shards:
         self._files = files
         self._count = count
         self._paths = [f"{path}/{naming.shard_name(number)}" for number in range(count)]
+        self._by_tail: dict[str, str] = {}
         self._fullest = 0
 
     def shard(self, identity: str) -> str:
         """The path of the shard that holds an individual in all its states."""
-        return self._paths[naming.shard_of(identity, self._count)]
+        tail = identity[-naming.TAIL_LENGTH :]
+        if (path := self._by_tail.get(tail)) is None:
+            path = self._by_tail[tail] = self._paths[naming.shard_of(identity, self._count)]
+        return path
 
     def path(self, individual: Individual) -> str:
         """The path of an individual as long as it stays in this state."""
@@ -198,6 +202,6 @@ class Shards:
 
     def _parse(self, name: str, number: int) -> Individual | None:
         individual = naming.parse(name)
-        if individual is None or naming.shard_of(individual.id, self._count) != number:
+        if individual is None or self.shard(individual.id) != self._paths[number]:
             return None
         return individual
