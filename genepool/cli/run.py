@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from genepool.settings import Settings
     from genepool.start import Start
 
-PATIENCE = 60.0
-"""Seconds for workers to hand their trainings over after Ctrl-C."""
 INTERRUPTED = 130
 """The exit code that shells know for an end by Ctrl-C."""
 
@@ -85,26 +83,16 @@ def run(
     Budgets are totals: running it again with a larger one goes on where it stopped. Ctrl-C hands trainings over and
     loses nothing.
     """
-    from genepool.experiment import source_of
     from genepool.tracking import Tracking
 
     ray.refuse_without(engine)
-    chosen = _settings(directory, preset, config, options, assignments)
-    if not (directory / "experiment.json").exists():
-        with download_progress() as progress:
-            source_of(chosen, data_dir, progress)  # before a directory is made that nothing could be done with
-    experiment = _experiment(directory, chosen, _start(start, chosen, data_dir) if start is not None else None)
-    experiment.require_rules()
+    experiment = _prepared(directory, _settings(directory, preset, config, options, assignments), start, data_dir)
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
     if engine == "ray":
         crew = ray.crew(experiment, device=device, data_dir=data_dir, memory=memory, plugins=plugins)
     else:
-        count = _workers(experiment, device)
-        handed_on = {"--device": device, "--data-dir": data_dir, "--memory": memory_of_each(memory, count)}
-        words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
-        words += [word for plugin in plugins for word in ("--plugin", plugin)]
-        crew = _processes(experiment, count, words)
+        crew = _processes(experiment, device, data_dir, memory, plugins)
     with crew as crew_of, _page_beside(directory) if dashboard else nullcontext():
         tracking = Tracking(experiment, track)
         to_the_end = _evolve(experiment, crew_of, tracking.look)
@@ -114,12 +102,9 @@ def run(
         sys.exit(INTERRUPTED)
 
     from genepool.champion import champion
-    from genepool.plots.progress import draw_progress
 
     found = champion(experiment, source=source, device=device)
-    picture = directory / "progress.png"
-    history = experiment.history()
-    draw_progress(history.finished(), picture, experiment.marks(history))
+    picture = _drawn(experiment)
     tracking.end(
         Path(found.weights).parent,
         validation_accuracy=found.validation_accuracy,
@@ -152,6 +137,18 @@ def _settings(
     else:
         base = names.preset(preset or "laptop")
     return names.override(names.changed(base, changes), assignments)
+
+
+def _prepared(directory: Path, chosen: Settings, start: str | None, data_dir: Path | None) -> Experiment:
+    """The experiment, once it is sure that its images are there and that workers could do something with it."""
+    from genepool.experiment import source_of
+
+    if not (directory / "experiment.json").exists():
+        with download_progress() as progress:
+            source_of(chosen, data_dir, progress)  # before a directory is made that nothing could be done with
+    experiment = _experiment(directory, chosen, _start(start, chosen, data_dir) if start is not None else None)
+    experiment.require_rules()
+    return experiment
 
 
 def _experiment(directory: Path, chosen: Settings, start: Start | None) -> Experiment:
@@ -207,10 +204,16 @@ def _workers(experiment: Experiment, device: str) -> int:
 
 
 @contextmanager
-def _processes(experiment: Experiment, count: int, options: list[str]) -> Iterator[Callable[[], Crew]]:
+def _processes(
+    experiment: Experiment, device: str, data_dir: Path | None, memory: str | None, plugins: tuple[str, ...]
+) -> Iterator[Callable[[], Crew]]:
     from genepool.engines.processes import Crew
 
-    yield lambda: Crew(experiment.path, count, options)
+    count = _workers(experiment, device)
+    handed_on = {"--device": device, "--data-dir": data_dir, "--memory": memory_of_each(memory, count)}
+    words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
+    words += [word for plugin in plugins for word in ("--plugin", plugin)]
+    yield lambda: Crew(experiment.path, count, words)
 
 
 def _evolve(experiment: Experiment, start: Callable[[], Crew], also: Callable[[], None]) -> bool:
@@ -226,7 +229,7 @@ def _evolve(experiment: Experiment, start: Callable[[], Crew], also: Callable[[]
             _stop(crew, look)
             return False
         except BaseException:
-            crew.stop(PATIENCE)
+            crew.stop()
             raise
         return True
 
@@ -239,7 +242,7 @@ def _look_on(look: Look, crew: Crew, also: Callable[[], None]) -> None:
 def _stop(crew: Crew, look: Look) -> None:
     try:
         look(crew, "Stopping: trainings are handed over. Ctrl-C again ends at once, and loses nothing finished.")
-        crew.stop(PATIENCE)
+        crew.stop()
     except KeyboardInterrupt:
         crew.end()
         sys.exit(INTERRUPTED)
@@ -259,6 +262,15 @@ class _Told:
         if self._told:
             raise KeyboardInterrupt
         return crew
+
+
+def _drawn(experiment: Experiment) -> Path:
+    from genepool.plots.progress import draw_progress
+
+    picture = experiment.path / "progress.png"
+    history = experiment.history()
+    draw_progress(history.finished(), picture, experiment.marks(history))
+    return picture
 
 
 def _goals(found: Champion) -> Iterator[str]:
