@@ -46,6 +46,10 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be repeated."
 )
+FORMAT = click.option(
+    "--format", "name", type=click.Choice(["torch", "onnx", "source"]), default="torch", show_default=True
+)
+FORCE = click.option("--force", is_flag=True, help="Replace what is there.")
 
 
 def json_text(value: object) -> str:
