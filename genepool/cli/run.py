@@ -15,7 +15,7 @@ import click
 
 from genepool.cli.cluster import RAY
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, json_text, memory_of_each, plugin_option
+from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, SIZE, json_text, memory_of_each, plugin_option
 from genepool.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -33,33 +33,43 @@ INTERRUPTED = 130
 
 @click.command()
 @click.argument("directory", metavar="[DIR]", default="runs/default", type=click.Path(path_type=Path))
-@click.option("--data", help="Data set, folder of images or .npz file.  [default: fashion-mini]")
+@click.option("--data", help="Data set, folder of images or .npz file.  [default: the preset's; laptop: fashion-mini]")
 @DATA_DIR
-@click.option("--size", help="Height x width to bring a folder's images to.  [default: their median]")
+@SIZE
 @click.option("--preset", help="laptop, faithful or paper.  [default: laptop]")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A TOML file of settings.")
 @click.option("--population", "population_size", type=int, help="Individuals to keep.")
-@click.option("--workers", type=int, help="Processes.  [default: one a core]")
-@click.option("--steps", type=int, help="Training steps of one individual.")
-@click.option("--time", help="Budget: 90s, 10m, 2h.")
-@click.option("--individuals", type=int, help="Budget: so many trained.")
-@click.option("--flops", type=float, help="Budget: so many FLOPs spent, like 1e15.")
-@click.option("--target", type=float, help="Budget: ends when this fitness is reached, like 0.9.")
-@click.option("--plateau", type=int, help="Budget: ends after so many individuals without a new best.")
+@click.option("--workers", type=int, help="How many.  [default: the preset's; laptop: one a core]")
+@click.option("--steps", type=int, help="Training steps of each individual.")
+@click.option("--time", help="Budget: time, like 90s, 10m or 2h.")
+@click.option("--individuals", type=int, help="Budget: individuals trained.")
+@click.option("--flops", type=float, help="Budget: FLOPs spent on training, like 1e15.")
+@click.option("--target", type=float, help="Budget: end when this fitness is reached, like 0.9.")
+@click.option("--plateau", type=int, help="Budget: end after so many individuals without a new best.")
 @click.option("--objective", help="What fitness is: accuracy or accuracy-per-flops.  [default: accuracy]")
-@click.option("--max-parameters", type=int, help="Of a network.")
-@click.option("--max-flops", type=float, help="Of a network for one image, like 1e6.")
-@click.option("--max-milliseconds", type=float, help="Of a network for one image, on this machine.")
-@click.option("--seed", type=int)
+@click.option("--max-parameters", type=int, help="The most that a network may have.")
+@click.option("--max-flops", type=float, help="The most that a network may need for one image, like 1e6.")
+@click.option(
+    "--max-milliseconds",
+    type=float,
+    help="The most that a network may take for one image, on the machine that trains it.",
+)
+@click.option("--seed", type=int, help="Of all random numbers but the names of individuals.  [default: 0]")
 @click.option("--start", metavar="MODEL|DNA.json|NAME", help="Evolve on from this network, not from the trivial one.")
-@click.option("--engine", type=click.Choice(["processes", "ray"]), default="processes", show_default=True)
+@click.option(
+    "--engine",
+    type=click.Choice(["processes", "ray"]),
+    default="processes",
+    show_default=True,
+    help="What runs the workers.",
+)
 @RAY
 @SET
 @DEVICE
 @MEMORY
 @plugin_option(shown_to_verb=True)
 @click.option("--track", multiple=True, metavar="NAME", help="Send figures to tensorboard or mlflow; may be repeated.")
-@click.option("--dashboard", is_flag=True, help="Serve a live page meanwhile.")
+@click.option("--dashboard", is_flag=True, help="Serve a live page while it runs.")
 @JSON
 def run(
     directory: Path,
@@ -78,10 +88,10 @@ def run(
     ray: RayOptions,
     **options: Any,
 ) -> None:
-    """Evolves a population in DIR, with a live view; made if it is not there, gone on with if it is.
+    """Evolves a population in DIR, with a live view: a new experiment, or the one that is there.
 
-    Budgets are totals: running it again with a larger one goes on where it stopped. Ctrl-C hands trainings over and
-    loses nothing.
+    Budgets are totals of the experiment: to go on after the end, give a larger one. Ctrl-C loses nothing; what was in
+    training goes on from its checkpoint next time.
     """
     from genepool.tracking import Tracking
 
