@@ -50,7 +50,7 @@ docs: $(STAMP)  ## builds the documentation into site/, without a warning or not
 	$(BIN)/mkdocs build --quiet
 	@echo "site/index.html"
 
-test: $(STAMP)  ## every test; with GENEPOOL_DATA=folder also those on whole official data sets
+test: $(STAMP)  ## the tests; with GENEPOOL_DATA=folder also those on whole official data sets
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs -m 'not thorough'
 

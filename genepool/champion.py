@@ -9,7 +9,6 @@ Workers never read any of this.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from genepool.analysis import History, Row
 from genepool.dna import codec
 from genepool.errors import DataError, StorageError, shown
 from genepool.experiment import Experiment
+from genepool.whole import write_whole
 
 if TYPE_CHECKING:
     from genepool.nn.sources import Source
@@ -136,8 +136,6 @@ def _keep(folder: Path, row: Row, weights: bytes, found: Champion) -> None:
             ("dna.json", codec.encode(row.dna).encode()),
             ("best.json", msgspec.json.format(msgspec.json.encode(found), indent=2)),
         ):
-            temporary = folder / f".{name}.{os.getpid()}"
-            temporary.write_bytes(data)
-            temporary.replace(folder / name)
+            write_whole(folder / name, data)
     except OSError as error:
         raise StorageError(f"The best model cannot be kept in '{shown(folder)}': {error.strerror or error}.") from None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from genepool.dna import DNA, Shape, codec
 from genepool.dna.zoo import ZOO, zoo
 from genepool.errors import DataError, StorageError, shown
+from genepool.whole import write_whole
 
 if TYPE_CHECKING:
     from genepool.nn.data import Dataset
@@ -105,9 +106,7 @@ def keep(start: Start, directory: Path) -> None:
         (directory / FOLDER).mkdir(exist_ok=True)
         for name, data in files.items():
             if data is not None:
-                temporary = directory / FOLDER / f".{name}.{os.getpid()}"
-                temporary.write_bytes(data)
-                temporary.replace(directory / FOLDER / name)
+                write_whole(directory / FOLDER / name, data)
     except OSError as error:
         raise StorageError(f"What to start from cannot be kept in '{shown(directory)}': {error.strerror}.") from None
 

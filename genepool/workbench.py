@@ -9,11 +9,12 @@ import tempfile
 import time
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 
 from genepool.dna import DNA, encode_in_a_line
-from genepool.evaluation import EVERYTHING_AS_SET, Evaluator, Observer, Plan, Second, Trained, ignore
+from genepool.evaluation import Evaluator, Trained
 from genepool.evolution.reproduction import first_birth
 from genepool.evolution.worker import Job, Worker
 from genepool.experiment import Experiment
@@ -34,21 +35,9 @@ class _Counting:
         self._evaluator = evaluator
         self.count, self.stepping = 0, 0.0
 
-    def evaluate(
-        self,
-        dna: DNA,
-        *,
-        seed: int,
-        inherited: bytes | None = None,
-        checkpoint: bytes | None = None,
-        observe: Observer = ignore,
-        plan: Plan = EVERYTHING_AS_SET,
-        second: Second | None = None,
-    ) -> Trained:
-        assert inherited is not None, "an individual was to be measured with its inheritance"
-        trained = self._evaluator.evaluate(
-            dna, seed=seed, inherited=inherited, checkpoint=checkpoint, observe=observe, plan=plan, second=second
-        )
+    def evaluate(self, dna: DNA, **how: Any) -> Trained:
+        assert how["inherited"] is not None, "an individual was to be measured with its inheritance"
+        trained = self._evaluator.evaluate(dna, **how)
         self.count += 1
         self.stepping += trained.evaluation.stepping
         return trained

@@ -17,9 +17,9 @@ from genepool.errors import GenepoolError
 
 VERBS = {
     "run": "Evolve: create an experiment, or go on with one.",
-    "worker": "One more worker for an experiment, from any machine that sees it.",
-    "launch": "Workers through Slurm, Kubernetes or ssh.",
-    "study": "Run a plan of experiments: arms and repeats, with a table and a figure.",
+    "worker": "One more worker for an experiment, on any machine that sees its directory.",
+    "launch": "Start workers elsewhere, through Slurm, Kubernetes or ssh.",
+    "study": "Run a plan of experiments: arms and repeats, with statistics and a report.",
     "report": "A page about an experiment or a study, with its figures.",
     "status": "How an experiment stands.",
     "dashboard": "Watch an experiment, or a folder of them, on a live page.",
@@ -35,8 +35,8 @@ VERBS = {
     "replay": "Rebuild an individual from its lineage, and check that it comes out the same.",
     "check": "Check every invariant of an experiment's directory.",
     "doctor": "Probe a directory's file system: is it safe for a population?",
-    "gc": "Collect what is dead.",
-    "data": "List the data sets, fetch one.",
+    "gc": "Archive the dead and remove their directories.",
+    "data": "List the data sets, or fetch one.",
     "dna": "Show, mutate and write networks' DNA.",
     "reach": "The mutations that lead to a known architecture.",
     "train": "Train one network.",

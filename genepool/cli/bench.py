@@ -72,12 +72,14 @@ def _page(results: dict[str, Any], out: Path) -> str:
 
 
 @bench.command()
-@click.option("--workers", type=click.IntRange(1), help="Only this setting, not the two usual ones.")
-@click.option("--population", type=click.IntRange(2), help="By default four times the workers.")
-@click.option("--individuals", default=100_000, show_default=True, type=click.IntRange(1), help="To be trained.")
-@click.option("--steps", default=25_600, show_default=True, type=click.IntRange(1), help="Of one training.")
+@click.option("--workers", type=click.IntRange(1), help="One cluster of so many, not the two usual ones.")
+@click.option("--population", type=click.IntRange(2), help="Individuals to keep.  [default: four times the workers]")
+@click.option("--individuals", default=100_000, show_default=True, type=click.IntRange(1), help="Individuals to train.")
+@click.option(
+    "--steps", default=25_600, show_default=True, type=click.IntRange(1), help="Training steps of each individual."
+)
 @click.option("--setpoint", default="paper", show_default=True, help="The rule that keeps the population's size.")
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", default=0, show_default=True, help="Of random numbers.")
 @click.option(
     "--curve", type=click.Path(path_type=Path, dir_okay=False), help="Draw clusters of 10 to 10,000 workers here."
 )

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 @DEVICE
 @PLUGIN
 @click.option("--no-test", is_flag=True, help="Do not measure test accuracy.")
-@click.option("--front", "whole_front", is_flag=True, help="All that nobody beats in accuracy and cost at once.")
+@click.option(
+    "--front", "whole_front", is_flag=True, help="Every network that no other beats in accuracy and cost at once."
+)
 @JSON
 def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, whole_front: bool, as_json: bool) -> None:
     """The fittest network in DIR (by default fitness is validation accuracy), and its test accuracy.
 
-    That is measured once for it. With --front: accuracy against parameters and FLOPs of all that ever lived.
+    Test accuracy is measured once and then kept. With --front: of all networks that ever lived, the best trade-offs
+    between accuracy, parameters and FLOPs.
     """
     from genepool.champion import champion
     from genepool.experiment import Experiment

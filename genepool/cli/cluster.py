@@ -93,12 +93,15 @@ class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
 def RAY(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802 - stands among the other options
     """Options of Ray, handed to the command as one value."""
 
-    @click.option("--address", help="Of the Ray cluster: auto, or like 10.0.0.5:6379.  [default: RAY_ADDRESS, or here]")
-    @click.option("--cpus-per-worker", type=click.FloatRange(0, 1024), default=1.0, help="On Ray.  [default: 1]")
     @click.option(
-        "--gpus-per-worker", type=click.FloatRange(0, 64), default=0.0, help="On Ray, like 0.25.  [default: 0]"
+        "--address",
+        help="Ray only: the cluster, auto or like 10.0.0.5:6379.  [default: RAY_ADDRESS, or a new one here]",
     )
-    @click.option("--serve-population", is_flag=True, help="On Ray, where nodes do not see DIR: serve it from here.")
+    @click.option("--cpus-per-worker", type=click.FloatRange(0, 1024), default=1.0, help="Ray only.  [default: 1]")
+    @click.option(
+        "--gpus-per-worker", type=click.FloatRange(0, 64), default=0.0, help="Ray only, like 0.25.  [default: 0]"
+    )
+    @click.option("--serve-population", is_flag=True, help="Ray only: serve DIR from here to nodes that do not see it.")
     @functools.wraps(command)
     def wrapped(
         *arguments: Any,

@@ -22,9 +22,18 @@ PORT = 8421
 @click.command()
 @click.argument("place", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), help=f"Where to listen.  [default: {PORT}, or any if taken]")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Whom to listen to; 0.0.0.0: everybody.")
-@click.option("--control", is_flag=True, help="Let whoever has the token that is printed change settings and stop.")
-@click.option("--export", "target", type=click.Path(path_type=Path, dir_okay=False), help="Write one file and end.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: all of this machine's."
+)
+@click.option(
+    "--control", is_flag=True, help="Let whoever has the printed address change settings and stop the experiment."
+)
+@click.option(
+    "--export",
+    "target",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the page as one file that opens without a server, and end.",
+)
 @PLUGIN
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 def dashboard(place: Path, port: int | None, host: str, control: bool, target: Path | None, parent: int | None) -> None:

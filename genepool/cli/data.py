@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genepool.cli.options import PLUGIN
+from genepool.cli.options import DATA_DIR, JSON, PLUGIN, json_text
 from genepool.cli.text import table
 
 if TYPE_CHECKING:
     from genepool.nn.sources import Listing
-
-DATA_DIR = click.option(
-    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where official files lie."
-)
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(invoke_without_command=True)
@@ -36,7 +31,7 @@ def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
 
     data_folder(data_dir)
     facts = [_facts(SOURCES.get(name), data_dir) for name in SOURCES]
-    click.echo(_json(facts) if as_json else _page(facts))
+    click.echo(json_text(facts) if as_json else _page(facts))
 
 
 @data.command()
@@ -54,7 +49,7 @@ def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
         with download_progress() as progress:
             found = listing.fetch(progress)
     place = None if found is None else shown(found)
-    click.echo(_json({"name": name, "found": place}) if as_json else f"{name} {_place(place)}")
+    click.echo(json_text({"name": name, "found": place}) if as_json else f"{name} {_place(place)}")
 
 
 @contextmanager
@@ -140,9 +135,3 @@ def _where(fact: dict[str, Any]) -> str:
 
 def _place(found: str | None) -> str:
     return "comes with Genepool" if found is None else f"in {found}"
-
-
-def _json(value: object) -> str:
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

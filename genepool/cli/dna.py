@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from genepool.cli.options import PLUGIN
+from genepool.cli.options import CHANNELS, JSON, PLUGIN, json_text
 from genepool.cli.text import amount, numbers, table
 from genepool.dna import DNA, Conv, Shape, codec
 from genepool.dna.cost import CLASSIFIER, Cost
@@ -27,20 +27,20 @@ def dna() -> None:
 @click.option("--image", default="32x32x3", show_default=True, help="Height x width x channels of the images.")
 @click.option("--classes", default=10, show_default=True, type=click.IntRange(2))
 @click.option("--batch", default=50, show_default=True, type=click.IntRange(1), help="Images a step.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> None:
     """Sizes, parameters and cost of the network in FILE ('-': standard input)."""
     individual = _read(file)
     shape = Shape(*numbers(image, "32x32x3"))
     facts = _facts(individual, shape, classes, batch)
-    click.echo(_json(facts) if as_json else _page(facts))
+    click.echo(json_text(facts) if as_json else _page(facts))
 
 
 @dna.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--mutation", help="Which one; by default one of the paper's eleven at random.")
+@click.option("--mutation", help="Its name.  [default: one of the paper's eleven, at random]")
 @click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="How many, one after another.")
-@click.option("--seed", default=0, show_default=True, help="Of the random numbers.")
+@click.option("--seed", default=0, show_default=True, help="Of random numbers.")
 @PLUGIN
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with the mutations' names beside the DNA.")
@@ -58,14 +58,14 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
     if out is not None:
         codec.write(child, out)
     if as_json:
-        click.echo(_json({"mutations": names, "seed": seed, "dna": msgspec.Raw(codec.encode(child).encode())}))
+        click.echo(json_text({"mutations": names, "seed": seed, "dna": msgspec.Raw(codec.encode(child).encode())}))
     elif out is None:
         click.echo(codec.encode(child))
 
 
 @dna.command()
 @click.argument("name")
-@click.option("--channels", default=3, show_default=True, type=click.IntRange(1), help="Channels of the images.")
+@CHANNELS
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
 def zoo(name: str, channels: int, out: Path | None) -> None:
     """Prints a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
@@ -149,9 +149,3 @@ def _page(facts: dict[str, Any]) -> str:
 
 def _edge_cells(edge: dict[str, str] | None) -> list[str]:
     return [edge["id"], edge["from"], edge["kind"]] if edge else ["", "", ""]
-
-
-def _json(facts: object) -> str:
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()

@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, JSON, json_text
+from genepool.cli.options import DATA_DIR, FORCE, FORMAT, JSON, json_text
 from genepool.cli.text import percent, table
 
 
 @click.command()
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--top", default=2, show_default=True, type=click.IntRange(1), help="Networks of each experiment.")
-@click.option("--format", "name", type=click.Choice(["torch", "onnx", "source"]), default="torch", show_default=True)
+@FORMAT
 @click.option("--out", type=click.Path(path_type=Path), help="File or folder to write.  [default: ensemble.pt2]")
-@click.option("--force", is_flag=True, help="Replace what is there.")
+@FORCE
 @DATA_DIR
 @JSON
 def ensemble(

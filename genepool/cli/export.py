@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DIRECTORY, JSON, PLUGIN, json_text
+from genepool.cli.options import DATA_DIR, DIRECTORY, FORCE, FORMAT, JSON, PLUGIN, json_text
 from genepool.cli.text import percent
 
 
 @click.command()
 @DIRECTORY
 @click.argument("identities", metavar="[ID]...", nargs=-1)
-@click.option("--format", "name", type=click.Choice(["torch", "onnx", "source"]), default="torch", show_default=True)
+@FORMAT
 @click.option("--out", type=click.Path(path_type=Path), help="File or folder to write.  [default: named after DIR]")
-@click.option("--force", is_flag=True, help="Replace what is there.")
+@FORCE
 @DATA_DIR
 @PLUGIN
 @JSON

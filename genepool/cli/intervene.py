@@ -11,17 +11,19 @@ from genepool.cli.options import DIRECTORY
 
 @click.command()
 @DIRECTORY
-@click.option("--mutations", type=click.IntRange(1, 1000), help="So many at each reproduction, with --for.")
+@click.option("--mutations", type=click.IntRange(1, 1000), help="How many at each reproduction; needs --for.")
 @click.option("--for", "lasts", metavar="N|TIME", help="How long: 500 (individuals), or 90s, 10m, 2h (time).")
-@click.option("--reset-weights", is_flag=True, help="Everybody's, at once: each must earn its fitness again.")
+@click.option(
+    "--reset-weights", is_flag=True, help="Forget all weights at once: every network must earn its fitness again."
+)
 @click.option("--population", type=click.IntRange(2), help="Individuals to keep from now on.")
 def intervene(
     directory: Path, mutations: int | None, lasts: str | None, reset_weights: bool, population: int | None
 ) -> None:
     """Helps the population in DIR out of a local optimum; workers obey from their next step on.
 
-    More mutations end by themselves. After --reset-weights the best network so far goes as well: `genepool best DIR`
-    before it keeps that one.
+    A phase of more mutations ends by itself. --reset-weights takes the weights of the best network too: to keep them,
+    run `genepool best DIR` first.
     """
     from genepool.evolution import Intervention
     from genepool.experiment import Experiment

@@ -12,17 +12,17 @@ from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY
 @click.command()
 @click.argument("scheduler", type=click.Choice(["slurm", "k8s", "ssh"]))
 @DIRECTORY
-@click.option("--workers", type=click.IntRange(1), help="How many.  [default: the setting]")
+@click.option("--workers", type=click.IntRange(1), help="How many.  [default: the setting `workers`]")
 @click.option("--cpus-per-worker", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--gpus-per-worker", default=0.0, show_default=True, type=click.FloatRange(0))
-@click.option("--memory", metavar="SIZE", help="What a worker may take, like 2G.")
+@click.option("--memory", metavar="SIZE", help="What each worker may take, like 2G.")
 @click.option("--time-limit", help="Slurm: end and requeue a worker after this time, like 24h.")
 @click.option("--image", default="", help="Kubernetes: the container image, with Genepool in it.")
 @click.option("--claim", default="", help="Kubernetes: the volume claim mounted where DIR is.")
-@click.option("--hosts", default="", help="ssh: names separated by commas.")
+@click.option("--hosts", default="", help="ssh: names of machines, separated by commas.")
 @DATA_DIR
 @DEVICE
-@click.option("--submit", is_flag=True, help="Hand it to the scheduler (sbatch, kubectl, ssh).")
+@click.option("--submit", is_flag=True, help="Also submit it, by sbatch, kubectl or ssh.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to a file, not to the screen.")
 def launch(
     scheduler: str,
@@ -42,8 +42,8 @@ def launch(
 ) -> None:
     """Writes a job that starts workers for the experiment in DIR, and with --submit submits it.
 
-    DIR must be made before (`genepool run DIR`, stopped at once, will do), be on a file system that all workers see
-    under the same name, and so must this installation of Genepool (for Kubernetes: be in the image).
+    DIR must hold an experiment already: `genepool run DIR`, stopped at once, makes one. All workers must see it, and
+    this installation of Genepool, under the same path (on Kubernetes Genepool is in the image).
     """
     from genepool import settings as names
     from genepool.engines.launch import LAUNCHERS, Order

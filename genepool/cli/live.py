@@ -134,11 +134,13 @@ def _lines(observer: Observer) -> Look:
 
 
 def _line(s: Standing, crew: Crew) -> str:
-    return (
-        f"{span(s.seconds)}, {amount(s.flops)}FLOP, {s.alive} alive, {s.training} in training, {s.trained} trained, "
-        f"{s.a_minute:.0f} a minute, {crew.running()} workers, overhead {percent(s.overhead)} ({shares(s.workers)}), "
-        f"best {percent(s.best)}: {s.network or 'nobody yet'}" + (f"; {s.escape}" if s.escape else "")
-    )
+    parts = [
+        f"{span(s.seconds)}, {amount(s.flops)}FLOP, {s.alive} alive, {s.training} in training, {s.trained} trained",
+        f"{s.a_minute:.0f} a minute, {crew.running()} workers",
+        f"overhead {percent(s.overhead)} ({shares(s.workers)})" if s.workers else "",
+        f"best {percent(s.best)}: {s.network}" if s.network else "nobody is trained yet",
+    ]
+    return ", ".join(filter(None, parts)) + (f"; {s.escape}" if s.escape else "")
 
 
 def _panel(title: str, s: Standing, crew: Crew, remark: str) -> Panel:

@@ -15,7 +15,7 @@ PLACE = click.Path(path_type=Path)
 @click.command()
 @click.argument("home", metavar="FROM", type=PLACE)
 @click.argument("abroad", metavar="TO", type=PLACE)
-@click.option("--best", default=1, show_default=True, type=click.IntRange(1), help="So many of the best.")
+@click.option("--best", default=1, show_default=True, type=click.IntRange(1), help="How many of the best.")
 @DATA_DIR
 @DEVICE
 @JSON

@@ -12,11 +12,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 DATA_DIR = click.option(
-    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where official files lie."
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder with the official files of data sets.  [default: GENEPOOL_DATA]",
 )
-DEVICE = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
+SIZE = click.option("--size", help="Height x width to bring a folder's images to, like 32x32.  [default: their median]")
+CHANNELS = click.option(
+    "--channels", default=3, show_default=True, type=click.IntRange(1), help="Channels of the images."
+)
+DEVICE = click.option("--device", default="auto", show_default=True, help="Where to compute: auto, cpu, cuda or mps.")
+THREADS = click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="To compute with.")
 MEMORY = click.option(
-    "--memory", metavar="SIZE", help="What a worker may take, like 2G or 800M.  [default: its share of what is free]"
+    "--memory", metavar="SIZE", help="What each worker may take, like 2G or 800M.  [default: its share of what is free]"
 )
 
 
@@ -37,7 +44,7 @@ def plugin_option(*, shown_to_verb: bool = False) -> Callable[[F], F]:
         metavar="MODULE|FILE",
         callback=_load_plugins,
         expose_value=shown_to_verb,
-        help="A module or .py file with mutations, data sets and so on of your own; may be repeated.",
+        help="A module or .py file with your own mutations, data sets and so on; may be repeated.",
     )
 
 
@@ -46,6 +53,10 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SET = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be repeated."
 )
+FORMAT = click.option(
+    "--format", "name", type=click.Choice(["torch", "onnx", "source"]), default="torch", show_default=True
+)
+FORCE = click.option("--force", is_flag=True, help="Replace what is there.")
 
 
 def json_text(value: object) -> str:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("images", metavar="IMAGE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--top", default=3, show_default=True, type=click.IntRange(1), help="So many classes of each image.")
+@click.option(
+    "--top", default=3, show_default=True, type=click.IntRange(1), help="How many classes to tell of each image."
+)
 @DATA_DIR
 @PLUGIN
 @JSON

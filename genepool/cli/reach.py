@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from genepool.cli.options import JSON, json_text
+from genepool.cli.options import CHANNELS, JSON, json_text
 from genepool.cli.text import table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ SHOWN = 10
 
 @click.command()
 @click.argument("name", metavar="NAME|DNA.json")
-@click.option("--channels", default=3, show_default=True, type=click.IntRange(1), help="Channels of the images.")
+@CHANNELS
 @click.option("--all", "everything", is_flag=True, help="Print every mutation.")
 @JSON
 def reach(name: str, channels: int, everything: bool, as_json: bool) -> None:

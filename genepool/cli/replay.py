@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PLUGIN, json_text
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PLUGIN, THREADS, json_text
 from genepool.cli.text import percent
 
 
@@ -18,7 +18,7 @@ from genepool.cli.text import percent
 @DATA_DIR
 @DEVICE
 @PLUGIN
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
+@THREADS
 @JSON
 def replay(directory: Path, identity: str, data_dir: Path | None, device: str, threads: int, as_json: bool) -> None:
     """Repeats every mutation and training that led to the individual ID (by default the best), with the recorded seeds.

@@ -9,7 +9,9 @@ import click
 
 @click.command()
 @click.argument("place", metavar="DIR|STUDY", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [default: report, within DIR]")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.  [default: report, in DIR]"
+)
 def report(place: Path, out: Path | None) -> None:
     """Writes a page (HTML) and a text (Markdown) on an experiment or a study, with figures (PNG, SVG) and rows (CSV).
 

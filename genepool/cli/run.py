@@ -15,7 +15,7 @@ import click
 
 from genepool.cli.cluster import RAY
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, json_text, memory_of_each, plugin_option
+from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, SIZE, json_text, memory_of_each, plugin_option
 from genepool.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -27,41 +27,49 @@ if TYPE_CHECKING:
     from genepool.settings import Settings
     from genepool.start import Start
 
-PATIENCE = 60.0
-"""Seconds for workers to hand their trainings over after Ctrl-C."""
 INTERRUPTED = 130
 """The exit code that shells know for an end by Ctrl-C."""
 
 
 @click.command()
 @click.argument("directory", metavar="[DIR]", default="runs/default", type=click.Path(path_type=Path))
-@click.option("--data", help="Data set, folder of images or .npz file.  [default: fashion-mini]")
+@click.option("--data", help="Data set, folder of images or .npz file.  [default: the preset's; laptop: fashion-mini]")
 @DATA_DIR
-@click.option("--size", help="Height x width to bring a folder's images to.  [default: their median]")
+@SIZE
 @click.option("--preset", help="laptop, faithful or paper.  [default: laptop]")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A TOML file of settings.")
 @click.option("--population", "population_size", type=int, help="Individuals to keep.")
-@click.option("--workers", type=int, help="Processes.  [default: one a core]")
-@click.option("--steps", type=int, help="Training steps of one individual.")
-@click.option("--time", help="Budget: 90s, 10m, 2h.")
-@click.option("--individuals", type=int, help="Budget: so many trained.")
-@click.option("--flops", type=float, help="Budget: so many FLOPs spent, like 1e15.")
-@click.option("--target", type=float, help="Budget: ends when this fitness is reached, like 0.9.")
-@click.option("--plateau", type=int, help="Budget: ends after so many individuals without a new best.")
+@click.option("--workers", type=int, help="How many.  [default: the preset's; laptop: one a core]")
+@click.option("--steps", type=int, help="Training steps of each individual.")
+@click.option("--time", help="Budget: time, like 90s, 10m or 2h.")
+@click.option("--individuals", type=int, help="Budget: individuals trained.")
+@click.option("--flops", type=float, help="Budget: FLOPs spent on training, like 1e15.")
+@click.option("--target", type=float, help="Budget: end when this fitness is reached, like 0.9.")
+@click.option("--plateau", type=int, help="Budget: end after so many individuals without a new best.")
 @click.option("--objective", help="What fitness is: accuracy or accuracy-per-flops.  [default: accuracy]")
-@click.option("--max-parameters", type=int, help="Of a network.")
-@click.option("--max-flops", type=float, help="Of a network for one image, like 1e6.")
-@click.option("--max-milliseconds", type=float, help="Of a network for one image, on this machine.")
-@click.option("--seed", type=int)
+@click.option("--max-parameters", type=int, help="The most that a network may have.")
+@click.option("--max-flops", type=float, help="The most that a network may need for one image, like 1e6.")
+@click.option(
+    "--max-milliseconds",
+    type=float,
+    help="The most that a network may take for one image, on the machine that trains it.",
+)
+@click.option("--seed", type=int, help="Of all random numbers but the names of individuals.  [default: 0]")
 @click.option("--start", metavar="MODEL|DNA.json|NAME", help="Evolve on from this network, not from the trivial one.")
-@click.option("--engine", type=click.Choice(["processes", "ray"]), default="processes", show_default=True)
+@click.option(
+    "--engine",
+    type=click.Choice(["processes", "ray"]),
+    default="processes",
+    show_default=True,
+    help="What runs the workers.",
+)
 @RAY
 @SET
 @DEVICE
 @MEMORY
 @plugin_option(shown_to_verb=True)
 @click.option("--track", multiple=True, metavar="NAME", help="Send figures to tensorboard or mlflow; may be repeated.")
-@click.option("--dashboard", is_flag=True, help="Serve a live page meanwhile.")
+@click.option("--dashboard", is_flag=True, help="Serve a live page while it runs.")
 @JSON
 def run(
     directory: Path,
@@ -80,31 +88,21 @@ def run(
     ray: RayOptions,
     **options: Any,
 ) -> None:
-    """Evolves a population in DIR, with a live view; made if it is not there, gone on with if it is.
+    """Evolves a population in DIR, with a live view: a new experiment, or the one that is there.
 
-    Budgets are totals: running it again with a larger one goes on where it stopped. Ctrl-C hands trainings over and
-    loses nothing.
+    Budgets are totals of the experiment: to go on after the end, give a larger one. Ctrl-C loses nothing; what was in
+    training goes on from its checkpoint next time.
     """
-    from genepool.experiment import source_of
     from genepool.tracking import Tracking
 
     ray.refuse_without(engine)
-    chosen = _settings(directory, preset, config, options, assignments)
-    if not (directory / "experiment.json").exists():
-        with download_progress() as progress:
-            source_of(chosen, data_dir, progress)  # before a directory is made that nothing could be done with
-    experiment = _experiment(directory, chosen, _start(start, chosen, data_dir) if start is not None else None)
-    experiment.require_rules()
+    experiment = _prepared(directory, _settings(directory, preset, config, options, assignments), start, data_dir)
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
     if engine == "ray":
         crew = ray.crew(experiment, device=device, data_dir=data_dir, memory=memory, plugins=plugins)
     else:
-        count = _workers(experiment, device)
-        handed_on = {"--device": device, "--data-dir": data_dir, "--memory": memory_of_each(memory, count)}
-        words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
-        words += [word for plugin in plugins for word in ("--plugin", plugin)]
-        crew = _processes(experiment, count, words)
+        crew = _processes(experiment, device, data_dir, memory, plugins)
     with crew as crew_of, _page_beside(directory) if dashboard else nullcontext():
         tracking = Tracking(experiment, track)
         to_the_end = _evolve(experiment, crew_of, tracking.look)
@@ -114,12 +112,9 @@ def run(
         sys.exit(INTERRUPTED)
 
     from genepool.champion import champion
-    from genepool.plots.progress import draw_progress
 
     found = champion(experiment, source=source, device=device)
-    picture = directory / "progress.png"
-    history = experiment.history()
-    draw_progress(history.finished(), picture, experiment.marks(history))
+    picture = _drawn(experiment)
     tracking.end(
         Path(found.weights).parent,
         validation_accuracy=found.validation_accuracy,
@@ -152,6 +147,18 @@ def _settings(
     else:
         base = names.preset(preset or "laptop")
     return names.override(names.changed(base, changes), assignments)
+
+
+def _prepared(directory: Path, chosen: Settings, start: str | None, data_dir: Path | None) -> Experiment:
+    """The experiment, once it is sure that its images are there and that workers could do something with it."""
+    from genepool.experiment import source_of
+
+    if not (directory / "experiment.json").exists():
+        with download_progress() as progress:
+            source_of(chosen, data_dir, progress)  # before a directory is made that nothing could be done with
+    experiment = _experiment(directory, chosen, _start(start, chosen, data_dir) if start is not None else None)
+    experiment.require_rules()
+    return experiment
 
 
 def _experiment(directory: Path, chosen: Settings, start: Start | None) -> Experiment:
@@ -207,10 +214,16 @@ def _workers(experiment: Experiment, device: str) -> int:
 
 
 @contextmanager
-def _processes(experiment: Experiment, count: int, options: list[str]) -> Iterator[Callable[[], Crew]]:
+def _processes(
+    experiment: Experiment, device: str, data_dir: Path | None, memory: str | None, plugins: tuple[str, ...]
+) -> Iterator[Callable[[], Crew]]:
     from genepool.engines.processes import Crew
 
-    yield lambda: Crew(experiment.path, count, options)
+    count = _workers(experiment, device)
+    handed_on = {"--device": device, "--data-dir": data_dir, "--memory": memory_of_each(memory, count)}
+    words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
+    words += [word for plugin in plugins for word in ("--plugin", plugin)]
+    yield lambda: Crew(experiment.path, count, words)
 
 
 def _evolve(experiment: Experiment, start: Callable[[], Crew], also: Callable[[], None]) -> bool:
@@ -226,7 +239,7 @@ def _evolve(experiment: Experiment, start: Callable[[], Crew], also: Callable[[]
             _stop(crew, look)
             return False
         except BaseException:
-            crew.stop(PATIENCE)
+            crew.stop()
             raise
         return True
 
@@ -239,7 +252,7 @@ def _look_on(look: Look, crew: Crew, also: Callable[[], None]) -> None:
 def _stop(crew: Crew, look: Look) -> None:
     try:
         look(crew, "Stopping: trainings are handed over. Ctrl-C again ends at once, and loses nothing finished.")
-        crew.stop(PATIENCE)
+        crew.stop()
     except KeyboardInterrupt:
         crew.end()
         sys.exit(INTERRUPTED)
@@ -259,6 +272,15 @@ class _Told:
         if self._told:
             raise KeyboardInterrupt
         return crew
+
+
+def _drawn(experiment: Experiment) -> Path:
+    from genepool.plots.progress import draw_progress
+
+    picture = experiment.path / "progress.png"
+    history = experiment.history()
+    draw_progress(history.finished(), picture, experiment.marks(history))
+    return picture
 
 
 def _goals(found: Champion) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ from genepool.cli.text import amount, moment, percent, shares, span
 @JSON
 def status(directory: Path, as_json: bool) -> None:
     """How the experiment in DIR stands. Reads only; workers may be running."""
+    facts = _facts(directory)
+    click.echo(json_text(facts) if as_json else "\n".join(_lines(facts)))
+
+
+def _facts(directory: Path) -> dict[str, Any]:
     from genepool.analysis import overhead, overhead_by_worker
     from genepool.experiment import Experiment, budget_of, escape_of
 
@@ -25,8 +31,7 @@ def status(directory: Path, as_json: bool) -> None:
     spent = history.spending()
     best = history.best()
     settings = experiment.settings()
-    total, by_worker = overhead(history.results()), overhead_by_worker(history.results())
-    facts: dict[str, Any] = {
+    return {
         "directory": str(directory),
         "data": settings.data,
         "settings_version": experiment.version(),
@@ -40,10 +45,10 @@ def status(directory: Path, as_json: bool) -> None:
         "individuals": spent.individuals,
         "flops": spent.flops,
         "seconds": spent.seconds,
-        "overhead": total.share,
+        "overhead": overhead(history.results()).share,
         "workers": {
             who: {"individuals": of.individuals, "seconds": of.seconds, "overhead": of.share}
-            for who, of in by_worker.items()
+            for who, of in overhead_by_worker(history.results()).items()
         },
         "best": None if best is None else best.id,
         "best_fitness": spent.best,
@@ -57,22 +62,27 @@ def status(directory: Path, as_json: bool) -> None:
             if note.label
         ],
     }
-    if as_json:
-        click.echo(json_text(facts))
-        return
+
+
+def _lines(facts: dict[str, Any]) -> Iterator[str]:
     odd = [f"{facts[name]} {name}" for name in ("failed", "quarantined", "foreign") if facts[name]]
-    lines = [
-        f"experiment   {directory}, on {settings.data}, settings version {facts['settings_version']}",
-        f"population   {census.alive} alive, {census.training} in training, {census.dead} dead"
-        f" (wanted: {settings.population_size})" + (f"; {', '.join(odd)}" if odd else ""),
-        f"so far       {spent.individuals} individuals trained, {amount(spent.flops)}FLOP, {span(spent.seconds)}",
-        f"overhead     {percent(total.share)} of the training time is not steps 2 to n"
-        + (f": {shares({who: of.share for who, of in by_worker.items()})}" if by_worker else ""),
-        f"best         {percent((best.accuracy or 0.0) if best else 0.0)} validation accuracy: {facts['best_network']}",
-        f"budget       {'goes on' if facts['over'] is None else facts['over']}",
-    ]
+    workers = {who: of["overhead"] for who, of in facts["workers"].items()}
+    yield f"experiment   {facts['directory']}, on {facts['data']}, settings version {facts['settings_version']}"
+    yield (
+        f"population   {facts['alive']} alive, {facts['training']} in training, {facts['dead']} dead"
+        f" (wanted: {facts['population_size']})" + (f"; {', '.join(odd)}" if odd else "")
+    )
+    yield (
+        f"so far       {facts['individuals']} individuals trained, {amount(facts['flops'])}FLOP, "
+        f"{span(facts['seconds'])}"
+    )
+    yield (
+        f"overhead     {percent(facts['overhead'])} of the training time is not steps 2 to n"
+        + (f": {shares(workers)}" if workers else "")
+    )
+    yield f"best         {percent(facts['best_accuracy'] or 0.0)} validation accuracy: {facts['best_network']}"
+    yield f"budget       {'goes on' if facts['over'] is None else facts['over']}"
     if facts["escape"]:
-        lines.append(f"escape       {facts['escape']}")
+        yield f"escape       {facts['escape']}"
     for done in facts["interventions"]:
-        lines.append(f"intervention {moment(done['when'])}, by {done['who']}: {done['what']}")
-    click.echo("\n".join(lines))
+        yield f"intervention {moment(done['when'])}, by {done['who']}: {done['what']}"

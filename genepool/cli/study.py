@@ -21,13 +21,15 @@ EVERY = 20.0
 
 @click.command()
 @click.argument("plan", required=False)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [default: studies/PLAN]")
-@click.option("--scale", default="laptop", show_default=True, help="laptop or paper: how large it is.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.  [default: studies/PLAN]"
+)
+@click.option("--scale", default="laptop", show_default=True, help="How large it is: laptop or paper.")
 @click.option("--data", help="Another data set than the plan's: a name, a folder of images or a .npz file.")
-@click.option("--repeats", type=click.IntRange(1), help="Instead of the plan's number.")
-@click.option("--only", multiple=True, metavar="ARM", help="Only this arm; may be given several times.")
-@click.option("--flops", type=float, help="Another budget than the plan's.")
-@click.option("--time", "seconds", help="Another budget than the plan's: 90s, 10m, 2h.")
+@click.option("--repeats", type=click.IntRange(1), help="Another number than the plan's.")
+@click.option("--only", multiple=True, metavar="ARM", help="Only this arm; may be repeated.")
+@click.option("--flops", type=float, help="Another budget than the plan's, in FLOPs: 1e15.")
+@click.option("--time", "seconds", help="Another budget than the plan's, in time: 90s, 10m, 2h.")
 @DATA_DIR
 @DEVICE
 @JSON
@@ -44,7 +46,7 @@ def study(
     device: str,
     as_json: bool,
 ) -> None:
-    """Runs the experiments of PLAN, a shipped one or a .toml file of yours; started again, it goes on.
+    """Runs the experiments of PLAN, a shipped one or a .toml file of yours; started again, it goes on where it was.
 
     Without a PLAN the shipped ones are listed. The best of each experiment is chosen by validation accuracy, its test
     accuracy is reported, and the statistics are those that the plan named before anything ran.
@@ -133,7 +135,8 @@ class _Teller:
 def _shipped() -> str:
     from genepool.study import read_plan, shipped_plans
 
-    return "\n".join(f"{name:16}  {read_plan(name).about}" for name in shipped_plans())
+    width = max(map(len, shipped_plans()))
+    return "\n".join(f"{name:{width}}  {read_plan(name).about}" for name in shipped_plans())
 
 
 def _page(found: list[Line]) -> str:

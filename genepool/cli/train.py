@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import PLUGIN
+from genepool.cli.options import DATA_DIR, DEVICE, JSON, PLUGIN, SET, SIZE, THREADS
 from genepool.cli.text import amount, numbers, percent
 from genepool.evaluation import Evaluation, Observer, Progress
 
@@ -18,18 +18,20 @@ from genepool.evaluation import Evaluation, Observer, Progress
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--data", default="fashion-mini", show_default=True, help="Data set, folder of images or .npz file.")
-@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Where official files lie.")
-@click.option("--size", help="Height x width to bring a folder's images to.  [default: their median]")
+@DATA_DIR
+@SIZE
 @click.option("--steps", type=click.IntRange(0), help="Training steps.  [default: the preset's]")
-@click.option("--parent", type=click.Path(path_type=Path, dir_okay=False), help="Weights to inherit where they fit.")
+@click.option(
+    "--parent", type=click.Path(path_type=Path, dir_okay=False), help="A parent's weights, inherited where they fit."
+)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the trained weights here.")
 @click.option("--seed", default=0, show_default=True, help="Of the weights and the batches.")
-@click.option("--preset", default="paper", show_default=True)
-@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be repeated.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--preset", default="paper", show_default=True, help="laptop, faithful or paper.")
+@SET
+@DEVICE
+@THREADS
 @PLUGIN
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def train(
     file: Path,
     data: str,

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, memory_of_each
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, THREADS, memory_of_each
 
 
 @click.command()
@@ -19,8 +19,8 @@ from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, me
 @DEVICE
 @MEMORY
 @PLUGIN
-@click.option("--number", type=click.IntRange(0), help="Which random numbers to use.  [default: its own]")
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1))
+@click.option("--number", type=click.IntRange(0), help="Chooses its random numbers, and its GPU.  [default: random]")
+@THREADS
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 @click.option("--exit-when-told", default=0, hidden=True, help="The exit code of a worker that was told to stop.")
 def worker(
@@ -35,7 +35,7 @@ def worker(
 ) -> None:
     """Works on the experiment in DIR until its budget is spent, or until it is told to stop (Ctrl-C, SIGTERM).
 
-    Its share of the memory is what is free divided by the machine's cores: as many workers may come.
+    Without --memory it may take what is free divided by the number of cores, since as many workers may be started.
     """
     from genepool.experiment import Experiment
     from genepool.labour import Errand, work

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+PATIENCE = 60.0
+"""Seconds for workers to hand their trainings over when they are to stop."""
+
 
 class Crew(Protocol):
     """The workers of one run."""
@@ -22,7 +25,7 @@ class Crew(Protocol):
         """Waits until all are done, starting again those that died, and looks around now and then."""
         ...
 
-    def stop(self, patience: float) -> None:
+    def stop(self, patience: float = PATIENCE) -> None:
         """Asks all to stop, which lets them hand over what they train, and waits; then ends those that are left."""
         ...
 

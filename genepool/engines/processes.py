@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from genepool.engines.base import PATIENCE
 from genepool.errors import GenepoolError
 
 DONE, BAD_INPUT = 0, 2
@@ -92,7 +93,7 @@ class Crew:
             child.revive()
         return self.running() > 0
 
-    def stop(self, patience: float) -> None:
+    def stop(self, patience: float = PATIENCE) -> None:
         """Asks all to stop, which lets them hand over what they train, and waits; then ends those that are left."""
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + patience

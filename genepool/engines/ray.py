@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from genepool.dna.cost import PROCESS
+from genepool.engines.base import PATIENCE
 from genepool.engines.memory import RESERVE, allowance
 from genepool.engines.ray_nodes import Ray, here, pinned, places
 from genepool.engines.ray_service import Line, Roll
@@ -175,7 +176,7 @@ class RayCrew:
                 self._leaving.add(task)
                 self._ray.cancel(task, force=force, recursive=False)
 
-    def stop(self, patience: float) -> None:
+    def stop(self, patience: float = PATIENCE) -> None:
         """Asks all to stop, which lets them hand over what they train, and waits; then ends those that are left."""
         self._dismiss([*self._tasks])
         if self._tasks:

@@ -14,6 +14,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from genepool.errors import DataError, shown
+from genepool.whole import write_whole
 
 MAX_BYTES = 2**32
 _KINDS = {torch.float64: "F64", torch.float32: "F32"}
@@ -56,12 +57,9 @@ def require_writable(path: Path) -> None:
 
 def write_weights(data: bytes, path: Path) -> None:
     """Writes a file, which appears whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DataError(f"The weights cannot be written to '{shown(path)}': {error.strerror or error}.") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from genepool.errors import PopulationFormatError, StorageError, shown
@@ -11,6 +10,7 @@ from genepool.report.experiment import experiment_document
 from genepool.report.forms import html_page, markdown
 from genepool.report.study import study_document
 from genepool.study.run import PLAN
+from genepool.whole import write_whole
 
 FOLDER = "report"
 
@@ -28,9 +28,7 @@ def write_report(place: Path, out: Path | None = None) -> Path:
         document = study_document(place, folder) if is_study else experiment_document(Experiment.open(place), folder)
         page = folder / "report.html"
         for path, text in ((folder / "report.md", markdown(document)), (page, html_page(document, folder))):
-            temporary = path.with_name(f".{path.name}.{os.getpid()}")
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(path)
+            write_whole(path, text.encode())
     except OSError as error:
         raise StorageError(f"The report cannot be written to '{shown(folder)}': {error.strerror or error}.") from None
     return page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import msgspec
 from genepool.analysis import History
 from genepool.champion import Champion
 from genepool.errors import DataError, shown
+from genepool.whole import write_whole
 
 FILE = "outcome.json"
 
@@ -152,7 +152,5 @@ def read_outcome(path: Path) -> Outcome | None:
 
 
 def write_outcome(path: Path, outcome: Outcome) -> None:
-    """Whole or not at all."""
-    temporary = path / f".{FILE}.{os.getpid()}"
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(outcome), indent=2))
-    temporary.replace(path / FILE)
+    """Into the directory of the experiment, which is finished by that."""
+    write_whole(path / FILE, msgspec.json.format(msgspec.json.encode(outcome), indent=2))

@@ -10,7 +10,6 @@ study's own process only copies weights; it opens the test images when they are 
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from genepool.experiment import Experiment, budget_of
 from genepool.population import State
 from genepool.study.outcome import Mark, Record
 from genepool.study.plan import Turn
+from genepool.whole import write_whole
 
 if TYPE_CHECKING:
     from genepool.nn.sources import Source
@@ -150,10 +150,7 @@ def _place(experiment: Experiment, row: Row) -> Path:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        write_whole(path, data)
     except OSError as error:
         raise StorageError(f"'{shown(path)}' cannot be written: {error.strerror or error}.") from None

@@ -21,11 +21,11 @@ from genepool.settings import to_values
 from genepool.study.outcome import Outcome, outcome_of, read_outcome, write_outcome
 from genepool.study.plan import StudyPlan, check_plan
 from genepool.study.records import Follower, forget_weights, read_marks, records
+from genepool.whole import write_whole
 
 if TYPE_CHECKING:
     from genepool.nn.sources import Source
 
-PATIENCE = 60.0
 EVERY = 0.2
 """Seconds between two looks: whoever sets a record may be dead, and without weights, soon after."""
 PLAN = "plan.json"
@@ -84,9 +84,7 @@ def begin_study(plan: StudyPlan, folder: Path) -> None:
             raise SettingsError(f"'{shown(path)}' is damaged; choose another folder.") from None
         if _fixed(known) != _fixed(plan) or any(plan.arms.get(arm) != was for arm, was in known.arms.items()):
             raise SettingsError(f"'{shown(folder)}' holds a study with another plan; choose another folder.")
-    temporary = folder / f".plan.{os.getpid()}"
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=2))
-    temporary.replace(path)
+    write_whole(path, msgspec.json.format(msgspec.json.encode(plan), indent=2))
 
 
 def _fixed(plan: StudyPlan) -> tuple[object, ...]:
@@ -107,7 +105,7 @@ def _work(experiment: Experiment, data_dir: Path | None, device: str, look: Call
     try:
         crew.work(look, EVERY)
     except BaseException:
-        crew.stop(PATIENCE)
+        crew.stop()
         raise
 
 

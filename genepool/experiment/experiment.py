@@ -1,76 +1,41 @@
-"""An experiment: a directory with a population, settings that may change, and the parts wired together for a worker.
-
-No logic of its own: what evolves is in evolution/, what is stored in population/, what trains in nn/.
-"""
+"""The experiment itself: its directory, its settings, looking at it and working on it."""
 
 from __future__ import annotations
 
 import getpass
 import logging
 import os
-import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from genepool.analysis import (
-    Ancestor,
-    Change,
-    History,
-    Interval,
-    Ledger,
-    Mark,
-    Point,
-    Row,
-    Stopwatch,
-    front,
-    lineage,
-    marks,
-    spending,
-)
-from genepool.dna import DNA, Largest, Price, Shape, Size, cropped, price, size
+from genepool.analysis import Ancestor, Change, History, Mark, Point, Row, front, lineage, marks
+from genepool.dna import Shape
 from genepool.engines.processes import Crew
-from genepool.errors import (
-    ConcurrencyError,
-    DataError,
-    ModelTooLargeError,
-    PopulationFormatError,
-    SettingsError,
-    StorageError,
-    shown,
-)
+from genepool.errors import ConcurrencyError, DataError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
     FREE_OF_CHARGE,
     NOTHING,
-    SELECTIONS,
-    SETPOINTS,
-    Breeding,
-    Budget,
-    Escape,
     Founder,
     Intervention,
     Phase,
-    Planning,
     Pricing,
     Rules,
     Sizing,
     Spending,
     Worker,
 )
-from genepool.evolution.selection import tournament
-from genepool.evolution.setpoint import damped
-from genepool.mutations import MUTATIONS
-from genepool.nn.schedules import SCHEDULES
+from genepool.experiment.costs import pricing_of, sizing_of
+from genepool.experiment.course import Course
+from genepool.experiment.names import check_names, lacking_mutations, lacking_rules
+from genepool.experiment.values import escape_of, rules_of, source_of
+from genepool.experiment.watch import Watch
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State
 from genepool.population.manifest import (
     Manifest,
@@ -89,9 +54,6 @@ if TYPE_CHECKING:
     from genepool.nn.sources import Source
 
 log = logging.getLogger(__name__)
-
-PATIENCE = 60.0
-"""Seconds for workers to hand their trainings over when a run ends early."""
 
 
 class Experiment:
@@ -270,7 +232,7 @@ class Experiment:
         try:
             crew.work(look)
         except BaseException:
-            crew.stop(PATIENCE)
+            crew.stop()
             raise
 
     def source(self, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
@@ -316,32 +278,8 @@ class Experiment:
 
     def _rules_of(self, version: int, escaping: bool) -> Rules:
         settings = self.settings(version)
-        lacking, barren = lacking_mutations(settings), lacking_rules(settings)
-        self._tell(lacking, barren)
-        breeding = breeding_of(settings, lacking)
-        if escaping:
-            breeding = msgspec.structs.replace(breeding, mutations=settings.escape_mutations)
-        return Rules(
-            version=version,
-            population_size=settings.population_size,
-            selection=tournament if barren else SELECTIONS.get(settings.selection),
-            setpoint=damped if barren else SETPOINTS.get(settings.setpoint),
-            breeding=breeding,
-            barren=bool(barren),
-            planning=Planning(
-                share=settings.share,
-                first=settings.first_share,
-                most=settings.steps,
-                finish=settings.finish,
-                early_crop=settings.early_crop,
-                cooling=settings.cooling,
-                racing=settings.racing,
-            ),
-            affordable=settings.affordable,
-            largest=Largest(settings.max_parameters, settings.max_flops) if settings.redraw else None,
-            checkpoint_every=settings.checkpoint_every,
-            reset_version=settings.reset_version,
-        )
+        self._tell(lacking_mutations(settings), lacking_rules(settings))
+        return rules_of(settings, version, escaping=escaping)
 
     def _tell(self, lacking: tuple[str, ...], barren: tuple[str, ...]) -> None:
         """Of each name that is not known here, once."""
@@ -353,27 +291,11 @@ class Experiment:
 
     def pricing(self, data: Dataset) -> Pricing:
         """What networks cost on these images."""
-
-        @lru_cache(maxsize=256)
-        def of_a_step(dna: DNA, crop: float) -> Price:
-            try:
-                return price(dna, cropped(data.image, crop), len(data.classes), self.manifest.settings["batch"])
-            except ModelTooLargeError:
-                return Price(float("inf"), float("inf"))
-
-        return of_a_step
+        return pricing_of(data.image, len(data.classes), self.manifest.settings["batch"])
 
     def sizing(self, data: Dataset) -> Sizing:
         """How large networks are for these images."""
-
-        @lru_cache(maxsize=256)
-        def of_a_network(dna: DNA) -> Size:
-            try:
-                return size(dna, data.image, len(data.classes))
-            except ModelTooLargeError:
-                return Size(sys.maxsize, sys.maxsize)
-
-        return of_a_network
+        return sizing_of(data.image, len(data.classes))
 
     def worker(
         self,
@@ -405,205 +327,10 @@ class Experiment:
         )
 
 
-class Course:
-    """What a worker goes by, asked before each step: the settings in force, and whether an escape lasts.
-
-    Any worker that finds an escape due publishes it, as the version after the one that it has seen: of several who do
-    so at once one wins, and the others find it in force.
-    """
-
-    def __init__(self, experiment: Experiment, who: str, spent: Callable[[], Spending]) -> None:
-        self._experiment, self._who, self._spent = experiment, who, spent
-
-    def __call__(self) -> Rules:
-        version = self._experiment.version()
-        escape = escape_of(self._experiment.settings(version))
-        if not escape.matters:
-            return self._experiment.rules(version)
-        spent = self._spent()
-        if escape.is_due(spent):
-            phase = Intervention(mutations=escape.mutations, individuals=escape.auto)
-            self._experiment.intervene(phase, spent, who=self._who, version=version)
-            version = self._experiment.version()
-            escape = escape_of(self._experiment.settings(version))
-        return self._experiment.rules(version, escaping=escape.lasts(spent))
-
-
-class Accounts:
-    """What an experiment has spent, together with the time of a run that goes on."""
-
-    def __init__(self, experiment: Experiment, every: float = 0.0) -> None:
-        """Looks at the records again at most so often, in seconds."""
-        self._ledger = Ledger(experiment.view())
-        self._every, self._next_look = every, 0.0
-
-    def __call__(self, also: Interval) -> Spending:
-        if time.monotonic() >= self._next_look:
-            self._ledger.refresh()
-            self._next_look = time.monotonic() + self._every
-        return spending(self._ledger.entries.values(), also=also)
-
-
-class Watch:
-    """Why a worker should stop: a signal, the end of the budget, or that whoever started it is gone."""
-
-    CHEAP = 0.02
-    """Seconds; a look at what was spent that takes longer is not taken at every step."""
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        parent: int | None = None,
-        *,
-        spent: Callable[[Interval], Spending] | None = None,
-        every: float = 0.0,
-    ) -> None:
-        """What was spent is read off the records, unless somebody else keeps the ledger, asked at most so often."""
-        self._experiment, self._parent = experiment, parent
-        self._spent = spent or Accounts(experiment)
-        self._every = every
-        self._stopwatch = Stopwatch()
-        self._next_look = 0.0
-        self._signalled: str | None = None
-        self._over: str | None = None
-        self._last = (time.monotonic(), Budget(), Spending())
-
-    def obey_signals(self) -> None:
-        """SIGTERM and SIGINT ask the worker to stop; it hands over what it trains."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._told)
-
-    def _told(self, number: int, frame: FrameType | None) -> None:
-        self._signalled = f"it was told to by {signal.Signals(number).name}"
-
-    @property
-    def told(self) -> bool:
-        """Whether somebody wants it to stop, though there may be more to do."""
-        return self._signalled is not None
-
-    def __call__(self) -> str | None:
-        if self._signalled is None and self._parent is not None and os.getppid() != self._parent:
-            self._signalled = "the program that started it is gone"
-        now = time.monotonic()
-        if self._over is None and now >= self._next_look:
-            self._over = self._look()
-            took = time.monotonic() - now
-            self._next_look = time.monotonic() + max(self._every, 0.0 if took < self.CHEAP else 20 * took)
-        return self._signalled or self._over
-
-    def _look(self) -> str | None:
-        try:
-            settings = self._experiment.settings()
-            budget = budget_of(settings)
-            if not (budget.limits_anything or escape_of(settings).matters):
-                return None
-            spent = self._spent(self._stopwatch.interval())
-        except StorageError:  # what was spent is not known just now, which is no reason to stop
-            return None
-        self._last = (time.monotonic(), budget, spent)
-        return budget.over(spent)
-
-    def phase(self) -> Phase:
-        """Where the experiment stands, from the latest look at what was spent."""
-        looked, budget, spent = self._last
-        elapsed = spent.seconds + time.monotonic() - looked
-        return budget.phase(msgspec.structs.replace(spent, seconds=elapsed))
-
-    def spent(self) -> Spending:
-        """What has been used and reached, as far as is known."""
-        self()
-        return self._last[2]
-
-
 def _user() -> str:
     with suppress(OSError, KeyError, ImportError):  # a number without a name, as in some containers
         return f"{getpass.getuser()}@{socket.gethostname()}"
     return f"somebody@{socket.gethostname()}"
-
-
-def escape_of(settings: Settings) -> Escape:
-    """When a population under these settings is trapped, and what is being done about it."""
-    return Escape(
-        alarm=settings.alarm,
-        quiet_until=settings.alarm_quiet_until,
-        auto=settings.auto_escape,
-        mutations=settings.escape_mutations,
-        individuals=settings.escape_individuals,
-        seconds=settings.escape_time,
-    )
-
-
-def source_of(settings: Settings, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
-    """The images that the settings name, wherever they are on this machine."""
-    from genepool.nn.sources import open_source
-
-    size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
-    return open_source(settings.data, data_dir=data_dir, size=size, progress=progress)  # type: ignore[arg-type]
-
-
-def budget_of(settings: Settings) -> Budget:
-    """The limits in the settings."""
-    return Budget(
-        time=settings.time,
-        individuals=settings.individuals,
-        flops=settings.flops,
-        target=settings.target,
-        plateau=settings.plateau,
-    )
-
-
-def breeding_of(settings: Settings, lacking: Iterable[str] = ()) -> Breeding:
-    """How children are made under these settings, by somebody who lacks some mutations."""
-    without = tuple(lacking)
-    odds = {name: weight for name, weight in settings.mutation_odds.items() if name not in without}
-    return Breeding(
-        learning_rate=settings.learning_rate,
-        mutations=settings.mutations,
-        odds=odds if settings.mutation_odds else None,
-        lacking=without,
-        recombination=settings.recombination,
-        recombination_odds=settings.recombination_odds,
-    )
-
-
-def lacking_mutations(settings: Settings) -> tuple[str, ...]:
-    """The mutations with odds that are not known in this process."""
-    return tuple(name for name, weight in settings.mutation_odds.items() if weight > 0 and name not in MUTATIONS)
-
-
-def lacking_rules(settings: Settings) -> tuple[str, ...]:
-    """What these settings ask for, but this process does not have, and cannot make children without."""
-    lacking = [
-        f"the {registry.noun} '{shown(name)}'"
-        for registry, name in (
-            (SELECTIONS, settings.selection),
-            (SETPOINTS, settings.setpoint),
-            (SCHEDULES, settings.schedule),
-        )
-        if name not in registry
-    ]
-    odds = settings.mutation_odds
-    if odds and not any(weight > 0 and name in MUTATIONS for name, weight in odds.items()):
-        lacking.append("every mutation that has odds")
-    return tuple(lacking)
-
-
-def check_names(settings: Settings, before: Settings | None = None) -> None:
-    """Refuses names that nothing answers to, before an experiment or a worker stumbles over them.
-
-    Those that were in force before are passed over: whoever changes something else need not have every plugin.
-    """
-    if before is None or settings.selection != before.selection:
-        SELECTIONS.get(settings.selection)
-    if before is None or settings.setpoint != before.setpoint:
-        SETPOINTS.get(settings.setpoint)
-    if before is None or settings.schedule != before.schedule:
-        SCHEDULES.get(settings.schedule)
-    for name in settings.mutation_odds:
-        if before is None or name not in before.mutation_odds:
-            MUTATIONS.get(name)
-    if settings.mutation_odds and not any(settings.mutation_odds.values()):
-        raise SettingsError("All mutation_odds are 0; give at least one mutation a chance.")
 
 
 def _parted(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
