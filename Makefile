@@ -59,7 +59,7 @@ test-thorough: $(STAMP) browser  ## the dashboard's page in a browser, and tests
 	$(BIN)/python -m pytest -n 2 -rs -m thorough
 
 test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: about three minutes
-	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 170 tests/cluster
+	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 400 tests/cluster
 
 # Ray is an extra, and too large to be in everybody's environment.
 $(CLUSTER_STAMP): $(STAMP)

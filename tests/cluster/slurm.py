@@ -51,11 +51,9 @@ def installed() -> str | None:
         return None
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         return "only root can install Debian's packages " + ", ".join(PACKAGES)
-    command = ["apt-get", "install", "-qy", "--no-install-recommends", *PACKAGES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170)
-    return (
-        None if done.returncode == 0 else f"apt-get cannot install it: {(done.stderr.strip() or '?').splitlines()[-1]}"
-    )
+    for words in (("update", "-q"), ("install", "-qy", "--no-install-recommends", *PACKAGES)):
+        done = subprocess.run(["apt-get", *words], capture_output=True, text=True, check=False, timeout=240)
+    return None if done.returncode == 0 else f"apt-get cannot install it: {(done.stderr.strip() or '?')[-300:]}"
 
 
 def _path() -> str:
