@@ -24,7 +24,7 @@ export class Cloud {
     this.view = null; // null: everything, also what comes
     this.selected = -1;
     this.marks = [];
-    this.frames = { count: 0, milliseconds: 0 };
+    this.frames = { count: 0, milliseconds: 0 }; // of what was drawn last
     this.ring = document.createElement('div');
     this.ring.className = 'ring';
     this.ring.hidden = true;
@@ -43,10 +43,10 @@ export class Cloud {
 
   // -- what is shown --------------------------------------------------------------------------------------------------
 
-  show(population, { axis, colours, selected, marks }) {
+  show(population, { axis, mode, colours, selected, marks }) {
     const other = axis !== this.axis || !this.plot;
     if (axis !== this.axis) this.view = null;
-    Object.assign(this, { population, axis, colours, selected, marks });
+    Object.assign(this, { population, axis, mode, colours, selected, marks });
     this.xs = population[AXES[axis].key];
     this.staircase = population.records(AXES[axis].key);
     this.grid = null;
@@ -207,8 +207,7 @@ export class Cloud {
     }
     context.putImageData(this.pixels, 0, 0);
     plot.ctx.drawImage(this.buffer, Math.round(left), Math.round(top));
-    this.frames.count += 1;
-    this.frames.milliseconds = performance.now() - started;
+    this.frames = { count: this.frames.count + 1, milliseconds: performance.now() - started, rows: order.length, across: this.axis, colour: this.mode };
   }
 
   inside(draw) {

@@ -43,7 +43,7 @@ export function CompareView({ experiments, current, theme, open }) {
     if (!next.delete(key)) next.add(key);
     return next;
   });
-  return html`<section class="compare" data-curves=${shown.length}>
+  return html`<section class="compare" data-curves=${shown.length} data-across=${across}>
     <div class="bar"><${Choice} label="across" value=${across} options=${ACROSS} onChange=${setAcross} />
       ${usable.length < 2 && html`<span class="faint">Only one experiment is here; start the dashboard on a folder of experiments to compare several.</span>`}</div>
     <${Chart} key="${across} ${shown.length}" data=${data} stepped=${true} series=${shown.map((one) => ({ label: one.name, colour: colour(one.key), dash: dash(one.key) }))} x=${{ label: ACROSS[across].label, ...ACROSS_VALUES[across] }} y=${{ values: (value) => percent(value, 0) }} theme=${theme} height=${380} label="Best fitness so far" />

@@ -14,6 +14,7 @@ export function ControlView({ base, standing, token, onToken, allowed }) {
   if (!allowed) return html`<div class="blank"><p>This dashboard only shows. Started with <code>--control</code>, it prints an address with a token for those who may change things.</p></div>`;
   if (!token) {
     return html`<form class="blank" onSubmit=${(event) => { event.preventDefault(); onToken(entered.trim()); }}>
+      ${said && html`<p class="trouble" role="status">${said.text}</p>`}
       <p>Changing an experiment needs the token that was printed when the dashboard was started.</p>
       <p><label>token <input name="token" autocomplete="off" value=${entered} onInput=${(event) => setEntered(event.target.value)} /></label> <button class="primary">Use it</button></p></form>`;
   }

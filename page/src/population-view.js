@@ -29,7 +29,7 @@ export function PopulationView({ population, version, standing, selected, onSele
   }, []);
   const marks = useMemo(() => standing.marks.map((mark) => ({ ...mark, text: markText(mark) })), [standing.marks]);
   useEffect(() => {
-    cloud.current.show(population, { axis, colours: coloured.colours, selected, marks });
+    cloud.current.show(population, { axis, mode, colours: coloured.colours, selected, marks });
   }, [population, version, axis, coloured, selected, marks.length]);
   useEffect(() => {
     if (cloud.current.plot) cloud.current.restyle();
