@@ -96,11 +96,15 @@ def listened(context):
     assert [text for text in complaints if not any(words in text for words in page.excused)] == []
 
 
-def at(client, view, name, rest=""):
-    """The address of a view, once the dashboard has read the experiment."""
+def key_of(client, name):
+    """The key of an experiment that the dashboard has read."""
     key = client.keys()[name]
     wait_for(lambda: not client.standing(key)["reading"])
-    return f"{client.address}#/{view}/{key}{rest}"
+    return key
+
+
+def at(client, view, name, rest=""):
+    return f"{client.address}#/{view}/{key_of(client, name)}{rest}"
 
 
 def evolved(client):
@@ -235,7 +239,7 @@ def test_the_keyboard_is_enough(page, client):
 
 
 def test_an_individual_is_drawn_and_its_dna_can_be_taken(page, client):
-    key = client.keys()[evolved(client)]
+    key = key_of(client, evolved(client))
     rows = client.get(f"/api/experiments/{key}/individuals")["rows"]
     deepest = rows["id"][rows["depth"].index(max(rows["depth"]))]
     page.goto(at(client, "individual", evolved(client), f"/{deepest}"))
@@ -256,10 +260,10 @@ def test_an_individual_is_drawn_and_its_dna_can_be_taken(page, client):
 
 
 def test_the_lineage_is_a_strip_from_the_trivial_network_on(page, client):
-    address, key = at(client, "lineage", evolved(client)), client.keys()[evolved(client)]
+    key = key_of(client, evolved(client))
     best = client.standing(key)["best"]["id"]
     line = client.get(f"/api/experiments/{key}/lineage/{best}")["ancestors"]
-    page.goto(address)
+    page.goto(at(client, "lineage", evolved(client)))
     page.wait_for_selector(f".strip .card >> nth={len(line) - 1}")
     assert page.locator(".strip .card").count() == len(line) > 2
     shown = page.locator(".between .mutation").all_inner_texts()
