@@ -69,6 +69,7 @@ fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not 
 	GENEPOOL_FUZZ_EXAMPLES=$${EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 --timeout 0 -k "fuzz or decoder_answers"
 
 storm: $(STAMP)  ## kills and freezes thousands of workers, real ones and simulated ones: about half an hour
+	@$(MAKE) -s page || echo "The dashboard's page is not built, so only its reader looks on."
 	$(BIN)/python -m tests.races.storm
 	$(BIN)/python -m tests.population.seeds $${SEEDS:-20000}
 
