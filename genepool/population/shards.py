@@ -83,6 +83,10 @@ class Sweep(msgspec.Struct, kw_only=True):
         )
 
 
+Known = dict[tuple[int, str], Individual]
+"""Who was found, by the number of the shard and the name in it."""
+
+
 class Shards:
     """All shard directories of one population."""
 
@@ -124,16 +128,22 @@ class Shards:
 
     def sweep(self) -> Sweep:
         """Looks at every shard."""
-        found = Sweep(individuals=[], foreign=[])
+        return self.sweep_again({})[0]
+
+    def sweep_again(self, known: Known) -> tuple[Sweep, Known]:
+        """Looks at every shard, and tells who was where for the next time: a name that is known is not parsed."""
+        found, there = Sweep(individuals=[], foreign=[]), Known()
         for number, names in enumerate(self._list_all()):
             for name in names:
-                individual = self._parse(name, number)
+                place = number, name
+                individual = known.get(place) or self._parse(name, number)
                 if individual is None:
                     found.foreign.append(f"{naming.shard_name(number)}/{name}")
                 else:
                     found.individuals.append(individual)
+                    there[place] = individual
         found.individuals.sort(key=lambda individual: individual.id)
-        return found
+        return found, there
 
     def draw(self, rng: random.Random, living: int) -> Individual:
         """One living individual, each equally likely, without listing everything; needs to know roughly how many live.
