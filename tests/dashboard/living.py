@@ -84,6 +84,15 @@ class Client:
         finally:
             connection.close()
 
+    def headers(self, path: str) -> dict[str, str]:
+        """Of an answer, by their names in small letters."""
+        connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
+        try:
+            connection.request("GET", path)
+            return {name.lower(): value for name, value in connection.getresponse().getheaders()}
+        finally:
+            connection.close()
+
     def get(self, path: str) -> Any:
         status, data = self.ask(path)
         assert status == 200, (path, status, data)

@@ -188,8 +188,28 @@ def test_the_page_may_be_navigated_to_and_forbids_scripts_from_elsewhere(client)
     status, data = client.ask("/", sec_fetch_site="cross-site", sec_fetch_mode="navigate")
     assert status == 200
     assert b"page.js" in data
-    connection = client.ask("/../../etc/passwd")
-    assert connection[0] == 404
+    assert client.ask("/../../etc/passwd")[0] == 404
+    for path in ("/", "/page.js", "/api", "/api/experiments/000000000000"):
+        headers = client.headers(path)
+        policy = dict(rule.split(" ", 1) for rule in headers["content-security-policy"].split("; "))
+        assert (policy["default-src"], policy["script-src"], policy["frame-ancestors"]) == (
+            "'none'",
+            "'self'",
+            "'none'",
+        )
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_an_order_is_json_of_a_reasonable_length(client, key, place):
+    before = Experiment.open(place / "one").version()
+    path, bearer = f"/api/experiments/{key}/control", f"Bearer {client.token}"
+    # A form of another site could send plain text, but never this type without being asked back.
+    order = {"set": {"mutations": "4"}}
+    assert client.ask(path, method="POST", body=order, content_type="text/plain", authorization=bearer)[0] == 415
+    long = {"set": {"mutations": "4" * 100_000}}
+    assert client.ask(path, method="POST", body=long, content_type="application/json", authorization=bearer)[0] == 413
+    assert Experiment.open(place / "one").version() == before
 
 
 def test_changes_need_the_token(client, key, place):
