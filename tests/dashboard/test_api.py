@@ -1,5 +1,6 @@
 """The dashboard's API, asked over HTTP of a process that looks at real directories."""
 
+import http.client
 import io
 import json
 import os
@@ -293,6 +294,21 @@ def test_ctrl_c_ends_it_in_peace(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
     assert (process.returncode, errors) == (0, b"")
+
+
+def test_somebody_who_sleeps_does_not_disturb_the_end(tmp_path):
+    experiment(tmp_path / "e")
+    with dashboard(tmp_path / "e", "--control") as client:  # which must have said nothing when it has ended
+        (key,) = client.keys().values()
+        connection = http.client.HTTPConnection(client.place)
+        connection.putrequest("POST", f"/api/experiments/{key}/control")
+        headers = {"authorization": f"Bearer {client.token}", "content-type": "application/json"}
+        for name, value in {**headers, "content-length": "100", "expect": "100-continue"}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        assert connection.sock.recv(12) == b"HTTP/1.1 100"  # it waits for an order, which never comes
+        client.end()
+        connection.close()
 
 
 def test_a_directory_that_vanishes_keeps_what_was_read_and_may_come_back(tmp_path):
