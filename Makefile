@@ -9,7 +9,7 @@ BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup page browser demo docs test test-thorough test-cluster bench-engines storm check bench bench-engine fuzz format clean \
+.PHONY: help setup page browser demo docs test test-thorough test-cluster bench-dashboard bench-engines storm check bench bench-engine fuzz format clean \
   check-export
 
 help:  ## this list
@@ -94,6 +94,12 @@ check: $(STAMP)  ## lint, format and types
 bench-engine: $(STAMP)  ## training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10
 	@mkdir -p benchmarks/results
 	$(BIN)/genepool bench engine --out benchmarks/results/engine.json $(if $(QUICK),--quick)
+
+bench-dashboard: $(STAMP)  ## the page with 100,000 individuals, and what watching costs: a quarter of an hour on a quiet machine
+	@$(MAKE) -s page browser
+	$(BIN)/python -m benchmarks.dashboard
+	$(BIN)/python -m benchmarks.watching server
+	$(BIN)/python -m benchmarks.watching workers
 
 bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: a quarter of an hour on a quiet machine
 	$(BIN)/python -m benchmarks.engines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import os
 import re
 import secrets
@@ -240,6 +241,8 @@ def serve(dashboard: Dashboard, listening: socket.socket, parent: int | None = N
     )
     server = uvicorn.Server(config)
     dashboard.is_ending = lambda: server.should_exit
+    # A page that sleeps takes no last word, and is cut off in the end; that is nothing to report.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not server.should_exit)
     if parent is not None:
         threading.Thread(target=_end_with, args=(server, parent), daemon=True).start()
     server.run(sockets=[listening])

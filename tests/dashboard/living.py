@@ -70,8 +70,8 @@ def evolve(where: Experiment, births: int) -> None:
 class Client:
     """Talks to a dashboard as any program would."""
 
-    def __init__(self, address: str, token: str = "") -> None:
-        self.address, self.token = address, token
+    def __init__(self, address: str, token: str = "", process: subprocess.Popen[str] | None = None) -> None:
+        self.address, self.token, self._process = address, token, process
         self.place = address.removeprefix("http://").rstrip("/")
 
     def ask(self, path: str, *, method: str = "GET", body: Any = None, **headers: str) -> tuple[int, bytes]:
@@ -81,6 +81,21 @@ class Client:
             connection.request(method, path, None if body is None else json.dumps(body), named)
             answer = connection.getresponse()
             return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def end(self) -> None:
+        """Stops the dashboard and waits until it is gone."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(PATIENCE)
+
+    def headers(self, path: str) -> dict[str, str]:
+        """Of an answer, by their names in small letters."""
+        connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
+        try:
+            connection.request("GET", path)
+            return {name.lower(): value for name, value in connection.getresponse().getheaders()}
         finally:
             connection.close()
 
@@ -133,7 +148,7 @@ def dashboard(place: Path, *options: str) -> Iterator[Client]:
         line = process.stdout.readline()
         assert line.startswith("dashboard  http://127.0.0.1:"), line + (process.stderr.read() if process.stderr else "")
         address, _, token = line.split()[1].partition("#token=")
-        yield Client(address, token)
+        yield Client(address, token, process)
     finally:
         process.terminate()
         _, errors = process.communicate(timeout=PATIENCE)

@@ -1,5 +1,6 @@
 """The dashboard's API, asked over HTTP of a process that looks at real directories."""
 
+import http.client
 import io
 import json
 import os
@@ -188,8 +189,28 @@ def test_the_page_may_be_navigated_to_and_forbids_scripts_from_elsewhere(client)
     status, data = client.ask("/", sec_fetch_site="cross-site", sec_fetch_mode="navigate")
     assert status == 200
     assert b"page.js" in data
-    connection = client.ask("/../../etc/passwd")
-    assert connection[0] == 404
+    assert client.ask("/../../etc/passwd")[0] == 404
+    for path in ("/", "/page.js", "/api", "/api/experiments/000000000000"):
+        headers = client.headers(path)
+        policy = dict(rule.split(" ", 1) for rule in headers["content-security-policy"].split("; "))
+        assert (policy["default-src"], policy["script-src"], policy["frame-ancestors"]) == (
+            "'none'",
+            "'self'",
+            "'none'",
+        )
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_an_order_is_json_of_a_reasonable_length(client, key, place):
+    before = Experiment.open(place / "one").version()
+    path, bearer = f"/api/experiments/{key}/control", f"Bearer {client.token}"
+    # A form of another site could send plain text, but never this type without being asked back.
+    order = {"set": {"mutations": "4"}}
+    assert client.ask(path, method="POST", body=order, content_type="text/plain", authorization=bearer)[0] == 415
+    long = {"set": {"mutations": "4" * 100_000}}
+    assert client.ask(path, method="POST", body=long, content_type="application/json", authorization=bearer)[0] == 413
+    assert Experiment.open(place / "one").version() == before
 
 
 def test_changes_need_the_token(client, key, place):
@@ -273,6 +294,21 @@ def test_ctrl_c_ends_it_in_peace(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
     assert (process.returncode, errors) == (0, b"")
+
+
+def test_somebody_who_sleeps_does_not_disturb_the_end(tmp_path):
+    experiment(tmp_path / "e")
+    with dashboard(tmp_path / "e", "--control") as client:  # which must have said nothing when it has ended
+        (key,) = client.keys().values()
+        connection = http.client.HTTPConnection(client.place)
+        connection.putrequest("POST", f"/api/experiments/{key}/control")
+        headers = {"authorization": f"Bearer {client.token}", "content-type": "application/json"}
+        for name, value in {**headers, "content-length": "100", "expect": "100-continue"}.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        assert connection.sock.recv(12) == b"HTTP/1.1 100"  # it waits for an order, which never comes
+        client.end()
+        connection.close()
 
 
 def test_a_directory_that_vanishes_keeps_what_was_read_and_may_come_back(tmp_path):

@@ -1,12 +1,15 @@
 """The dashboard's page in a real browser, on experiments that really go on. Screenshots go to build/screenshots."""
 
 import contextlib
+import functools
+import http.server
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -336,6 +339,47 @@ def test_nothing_in_a_directory_becomes_markup(page, client, folder):
     picture(page, "cost-broken-entry")
 
 
+ATTACK = """async ([target, experiment]) => {
+  const order = { method: 'POST', body: '{"stop": true}', headers: { 'content-type': 'application/json' } };
+  const read = (path, options) => fetch(path, options).then((answer) => answer.text(), () => '');
+  const run = new Promise((done) => {
+    const script = document.createElement('script');
+    script.onload = () => done('run');
+    script.onerror = () => done('');
+    script.src = target + 'page.js';
+    document.body.append(script);
+  });
+  const heard = new Promise((done) => {
+    const feed = new EventSource(experiment + '/events');
+    feed.onmessage = feed.onopen = () => done('heard');
+    feed.onerror = () => done('');
+  });
+  await read(experiment + '/control', { ...order, mode: 'no-cors' });
+  return [await read(target + 'api'), await read(experiment + '/control', order), await heard, await run];
+}"""
+
+
+class Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["another site", "another port of the same host"])
+def test_a_page_from_elsewhere_gets_nothing_and_changes_nothing(page, client, folder, tmp_path, host):
+    page.excused.append("")  # the browser complains about all of it
+    (tmp_path / "index.html").write_text("<title>elsewhere</title>")
+    handler = functools.partial(Silent, directory=tmp_path)
+    before = Experiment.open(folder / "empty").version()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as elsewhere:
+        threading.Thread(target=elsewhere.serve_forever, daemon=True).start()
+        page.goto(f"http://{host}:{elsewhere.server_port}/")
+        experiment = f"{client.address}api/experiments/{client.keys()['empty']}"
+        got = page.evaluate(ATTACK, [client.address, experiment])
+        elsewhere.shutdown()
+    assert got == [""] * len(got)
+    assert Experiment.open(folder / "empty").version() == before
+
+
 def test_an_empty_one_and_one_that_cannot_be_read_say_so(page, client):
     page.excused.append("404")
     page.goto(at(client, "population", "empty"))
@@ -380,7 +424,7 @@ SEEN = {
     "individual": ".individual .diagram",
     "lineage": ".strip .card",
     "cost": ".cost .chart canvas",
-    "compare": ".compare canvas",
+    "compare": ".compare[data-curves='2'] canvas",
     "control": "input[name=token]",
 }
 """What shows that a view has come."""

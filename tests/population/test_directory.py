@@ -230,6 +230,26 @@ def test_observers_change_nothing(worker: DirectoryPopulation) -> None:
         view.read_birth(parent)
 
 
+def test_whoever_looks_again_sees_what_a_first_look_sees(tmp_path: Path) -> None:
+    # Several shards, so that a name can stand in a wrong one.
+    DirectoryPopulation.establish(tmp_path, population_size=300)
+    worker, view = DirectoryPopulation.open(tmp_path), DirectoryView.open(tmp_path)
+    stays, goes = grown(worker, 1), grown(worker, 2)
+    before, known = view.sweep_again({})
+    assert {individual.id for individual in before.individuals} == {stays.id, goes.id}
+    worker.kill(goes, "lost")
+    home = worker._shards.shard(stays.id)
+    wrong = next(shard for shard in sorted((tmp_path / "pop").iterdir()) if str(shard) != home)
+    (wrong / naming.encode(stays)).mkdir()
+    again, _ = view.sweep_again(known)
+    assert again == view.sweep()
+    assert again.foreign == [f"{wrong.name}/{naming.encode(stays)}"]
+    same = {individual.id: individual for individual in before.individuals}
+    assert [individual is same[individual.id] for individual in again.individuals] == [
+        individual.id == stays.id for individual in again.individuals
+    ]
+
+
 def test_one_worker_and_one_seed_repeat_names_aside(tmp_path: Path) -> None:
     histories = []
     for number in range(2):
