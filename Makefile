@@ -37,7 +37,7 @@ $(PAGE): page/package.json page/package-lock.json page/build.mjs $(wildcard page
 	cd page && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
 	@touch $@
 
-browser:  # for the tests of the page; without one they are skipped, and say so
+browser:  # for the tests of the page; without one they are skipped and say so, or fail with GENEPOOL_NEEDS_BROWSER=1
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
 	  apt-get install -qy --no-install-recommends chromium fonts-dejavu-core; } || \
 	  echo "There is no chromium, so the page is not tested (Debian: apt-get install chromium)."
@@ -50,16 +50,15 @@ docs: $(STAMP)  ## builds the documentation into site/, without a warning or not
 	$(BIN)/mkdocs build --quiet
 	@echo "site/index.html"
 
-test: $(STAMP)  ## the tests; with GENEPOOL_DATA=folder also those on whole official data sets
+test: $(STAMP) browser  ## the tests, the page in a browser too; with GENEPOOL_DATA=folder also on whole official data sets
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs -m 'not thorough'
 
-test-thorough: $(STAMP) browser  ## the dashboard's page in a browser, and tests that take long for what they add
-	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
+test-thorough: $(STAMP)  ## tests that take long for what they add
 	$(BIN)/python -m pytest -n 2 -rs -m thorough
 
 test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: about three minutes
-	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 170 tests/cluster
+	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 400 tests/cluster
 
 # Ray is an extra, and too large to be in everybody's environment.
 $(CLUSTER_STAMP): $(STAMP)
@@ -70,6 +69,7 @@ fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not 
 	GENEPOOL_FUZZ_EXAMPLES=$${EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 --timeout 0 -k "fuzz or decoder_answers"
 
 storm: $(STAMP)  ## kills and freezes thousands of workers, real ones and simulated ones: about half an hour
+	@$(MAKE) -s page || echo "The dashboard's page is not built, so only its reader looks on."
 	$(BIN)/python -m tests.races.storm
 	$(BIN)/python -m tests.population.seeds $${SEEDS:-20000}
 

@@ -6,14 +6,16 @@ and images that come from elsewhere.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool import plugins
+from genepool import __version__, plugins
 from genepool.analysis import Interval
+from genepool.errors import EngineError
 from genepool.evolution import Spending
 from genepool.experiment import Accounts, Experiment, Watch
 from genepool.population import Files
@@ -42,6 +44,10 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     """The process without which it stops."""
     plugins: tuple[str, ...] = ()
     """Modules and files to load first, named by whoever sent it."""
+    release: str = __version__
+    """Of the Genepool that sent it."""
+    images: str = ""
+    """The digest of the images that it must meet, where somebody has looked."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +66,11 @@ def work(
     spent: Callable[[Interval], Spending] | None = None,
 ) -> Ended:
     """Works until the budget is spent, or until it is told to stop (SIGTERM, SIGINT)."""
+    if errand.release != __version__:
+        raise EngineError(
+            f"Node {platform.node()} has Genepool {__version__}, but the run was started by {errand.release}; "
+            "install the same everywhere."
+        )
     plugins.load(errand.plugins)
     experiment = Experiment.open(Path(errand.directory), files)
     watch = Watch(experiment, errand.parent, spent=spent, every=ASKED_LOOK if spent else OWN_LOOK)
@@ -68,7 +79,7 @@ def work(
     from genepool.nn.runtime import prepare_process
 
     prepare_process(errand.threads)
-    data = data or images(experiment, errand)
+    data = data or _right_images(experiment, errand)
     evaluators = experiment.evaluators(data, errand.device, errand.number, errand.memory, errand.together)
     pricing, sizing = experiment.pricing(data), experiment.sizing(data)
     worker = experiment.worker(errand.number, evaluators, watch, watch.phase, pricing, sizing, watch.spent, data.image)
@@ -84,6 +95,17 @@ def images(experiment: Experiment, errand: Errand) -> Dataset:
     from genepool.nn.data import prepare
 
     return prepare(experiment.source(Path(errand.data_dir) if errand.data_dir else None))
+
+
+def _right_images(experiment: Experiment, errand: Errand) -> Dataset:
+    from genepool.nn.data import digest
+
+    found = images(experiment, errand)
+    if errand.images and digest(found) != errand.images:
+        raise EngineError(
+            f"The images on node {platform.node()} are not those of the run; put the same files on all nodes."
+        )
+    return found
 
 
 def images_of(errand: Errand) -> str:

@@ -49,6 +49,7 @@ class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
         from genepool.engines.ray_nodes import check_images, check_nodes, join
         from genepool.engines.ray_service import serve
         from genepool.labour import Errand, accounts_of, images, images_of, work
+        from genepool.plugins import named_by_environment
         from genepool.settings import size
 
         directory = experiment.path.resolve()
@@ -61,15 +62,16 @@ class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
             memory=size(memory) if memory else None,
             threads=max(1, math.floor(self.cpus)),
             together=math.floor(1 / self.gpus) or 1 if self.gpus else None,
-            plugins=plugins,
+            plugins=tuple(map(_found_anywhere, [*named_by_environment(), *plugins])),
         )
         if self.serve and experiment.settings().start:
             raise SettingsError(
                 "An experiment with --start needs nodes that see its directory, not --serve-population."
             )
         ray = join(self.address)
+        check = functools.partial(check_nodes, ray, None if self.serve else directory, share.asked())
         try:
-            check_nodes(ray, None if self.serve else directory, share.asked())
+            check()
             service = data = None
             if self.serve:
                 from genepool.nn.data import portable
@@ -77,17 +79,23 @@ class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
                 service = serve(ray, str(directory), accounts_of)
                 data = ray.put(portable(images(experiment, errand)))
             else:
-                check_images(ray, images_of, errand, share.asked())
+                errand = msgspec.structs.replace(errand, images=check_images(ray, images_of, errand, share.asked()))
             job = Job(
                 work=work,
                 errand=lambda number: msgspec.structs.replace(errand, number=number),
                 share=share,
                 wanted=lambda: experiment.settings().workers,
+                check=check,
                 logs=None if self.serve else directory / "logs",
             )
             yield lambda: RayCrew(ray, job, service, data)
         finally:
             ray.shutdown()
+
+
+def _found_anywhere(plugin: str) -> str:
+    """Nodes have folders and an environment of their own."""
+    return str(Path(plugin).resolve()) if plugin.endswith(".py") else plugin
 
 
 def RAY(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802 - stands among the other options

@@ -4,6 +4,7 @@ table      everybody who ever lived, as columns of numbers
 records    what a row needs of a record, and no more of it
 reader     one experiment: looks again and again, reads only what is new
 standing   cost, rates, budget and settings in force, from the table
+bulletin   the same as one text for all who follow, made no more often than need be
 crew       who works, since when, and who has fallen silent
 detail     one individual: its record, its network layer by layer, its ancestors
 images     the shape of the images, which no record names

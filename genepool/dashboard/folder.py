@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from genepool.dashboard.bulletin import Bulletin
 from genepool.dashboard.crew import CrewWatch
 from genepool.dashboard.detail import Details
 from genepool.dashboard.reader import Reader
@@ -22,10 +23,13 @@ DEEPEST = 4
 """Folders between the place and an experiment."""
 MOST_EXPERIMENTS = 1000
 MOST_READERS = 24
-EVERY = 1.0
+EVERY = 2.0
 """Seconds between two looks at an experiment at least."""
-SHARE = 60
-"""The next look waits so many times as long as the last one took: watching must cost the workers nothing."""
+SHARE = 100
+"""The next look waits so many times the processor time of the last one: watching must cost the workers nothing..."""
+PATIENCE = 10
+"""...and so many times as long as it took: nor must it keep a slow file system busy."""
+LONGEST = 30.0
 UNWATCHED = 30.0
 """Seconds after which an experiment that nobody asks about is not looked at any more."""
 
@@ -80,6 +84,7 @@ class Watched:
         self.reader = Reader(found.path)
         self.crew = CrewWatch(self.reader)
         self.details = Details(self.reader)
+        self.bulletin = Bulletin(self.reader)
         self.asked = time.monotonic()
         self.followers = 0
         """Pages that are told of every change."""
@@ -91,11 +96,17 @@ class Watched:
     async def keep_looking(self) -> None:
         """Looks again and again while somebody wants to know."""
         while True:
-            began = time.monotonic()
-            if self.is_wanted() or self.reader.reading:
-                await asyncio.to_thread(self.reader.refresh)
-            took = time.monotonic() - began
-            await asyncio.sleep(min(max(EVERY, SHARE * took), 30.0))
+            wanted = self.is_wanted() or self.reader.reading
+            await asyncio.sleep(await asyncio.to_thread(self._look) if wanted else EVERY)
+
+    def _look(self) -> float:
+        """Looks once; how many seconds to wait before the next look."""
+        first, began, cpu = self.reader.reading, time.monotonic(), time.thread_time()
+        self.reader.refresh()
+        if first:  # of everything there is, which says nothing about the next
+            return EVERY
+        cost = max(SHARE * (time.thread_time() - cpu), PATIENCE * (time.monotonic() - began))
+        return min(max(EVERY, cost), LONGEST)
 
 
 class Folder:

@@ -24,6 +24,7 @@ from genepool.population import Birth, Census, DirectoryView, Files, Fossil, Ind
 from genepool.population.events import Event
 from genepool.population.log import LogTail, Place, read_place
 from genepool.population.manifest import read_manifest
+from genepool.population.shards import Known
 
 PASSING = frozenset({State.STAGING, State.COLLECTED})
 """States of entries that are not individuals yet, or not any more."""
@@ -63,14 +64,21 @@ class Reader:
         self._logs: list[str] = []
         self._log_numbers: dict[str, int] = {}
         workers = f"{self.path}/workers"
-        self._archives = LogTail(self.files, workers, "archive")
-        self._diaries = LogTail(self.files, workers, "events")
+        self._tail = LogTail(self.files, workers, "archive", "events")
+        self._listed: Known = {}
+        self._up_to_date: dict[str, Individual] = {}
+        """Of whom there is nothing to read while its name stays as it is."""
         self._orphans: dict[int, str] = {}
 
     @property
     def cursor(self) -> str:
         """How far somebody is who knows everything that is here."""
         return f"{self.boot}-{self.table.sequence}"
+
+    @property
+    def news(self) -> str:
+        """Another text whenever there is something new to tell."""
+        return f"{self.cursor} {self.reading} {self.trouble}"
 
     def refresh(self) -> None:
         """Looks again. What goes wrong is told by `trouble`, and what was seen before stays."""
@@ -91,40 +99,45 @@ class Reader:
                 self._begin()
 
     def _look(self) -> None:
-        sweep = self.view.sweep()
-        gone = self._dig()
+        sweep, self._listed = self.view.sweep_again(self._listed)
+        gone = self._read_logs()
+        before, self._up_to_date = self._up_to_date, {}
         for individual in sweep.individuals:
             # Whoever went after the listing was made is no longer what the listing says.
-            if individual.id not in gone and individual.state not in PASSING:
-                self._see(individual)
+            if before.get(individual.id) is individual or (individual.id not in gone and self._see(individual)):
+                self._up_to_date[individual.id] = individual
         self._join_families()
         with self.lock:
             self.census = sweep.census()
             self.sweep_training = [i for i in sweep.individuals if i.state is State.TRAINING]
             self.quarantined = [i for i in sweep.individuals if i.state is State.QUARANTINED]
             self.foreign = [naming.printable(name) for name in sweep.foreign[:LATEST_EVENTS]]
-        self._read_diaries()
 
     # -- the living ----------------------------------------------------------------------------------------------------
 
-    def _see(self, individual: Individual) -> None:
+    def _see(self, individual: Individual) -> bool:
+        """Reads somebody as far as the name says that there is news; whether that is all for now."""
+        if individual.state in PASSING:
+            return False
         row = self.table.rows.get(individual.id)
         if row is not None:
             known = self.table.get(row, "state"), self.table.get(row, "epoch")
             if known == (ord(individual.state.value), individual.epoch):
-                return
+                return True
         if individual.state is State.QUARANTINED:
             self.damaged.discard(individual.id)
             if row is not None:
                 self._put(row, state=ord("Q"), epoch=0)
-            return
+            return True
         try:
             self._read(individual, row)
-            self.damaged.discard(individual.id)
         except (ConcurrencyError, StorageError):
-            return  # it moved on and is met again, here or in an archive
+            return False  # it moved on and is met again, here or in an archive
         except DAMAGED:
             self.damaged.add(individual.id)
+            return False  # somebody may mend it
+        self.damaged.discard(individual.id)
+        return True
 
     def _read(self, individual: Individual, row: int | None) -> None:
         birth = self.view.read_birth(individual) if row is None else None
@@ -168,10 +181,15 @@ class Reader:
 
     # -- those who went ------------------------------------------------------------------------------------------------
 
-    def _dig(self) -> set[str]:
-        """Reads the archives on; the IDs of those that were found."""
+    def _read_logs(self) -> set[str]:
+        """Reads archives and diaries on; the IDs of those that were found in archives."""
         found = set()
-        for place, document in self._archives.lines():
+        for place, document in self._tail.lines():
+            folder, _, name = place.path.rpartition("/")
+            who = folder.rpartition("/")[2]
+            if not name.startswith("archive"):
+                self._latest.append((who, document))
+                continue
             try:
                 fossil = records.fossils.decode(document)
                 individual = naming.parse(fossil.name)
@@ -183,7 +201,7 @@ class Reader:
                 )  # fmt: skip
                 found.add(individual.id)
             except UNREADABLE:
-                self.damaged.add(f"{Path(place.path).parent.name}/{Path(place.path).name}:{place.start}")
+                self.damaged.add(f"{who}/{name}:{place.start}")
         return found
 
     def _log_number(self, path: str) -> int:
@@ -209,13 +227,9 @@ class Reader:
 
     def bytes_of_logs(self) -> int:
         """The archives and diaries on the disk."""
-        return self._archives.bytes_read() + self._diaries.bytes_read()
+        return self._tail.bytes_read()
 
     # -- what happened -------------------------------------------------------------------------------------------------
-
-    def _read_diaries(self) -> None:
-        for place, document in self._diaries.lines():
-            self._latest.append((Path(place.path).parent.name, document))
 
     def events(self) -> list[tuple[str, Event]]:
         """The latest lines of the workers' diaries, the newest first."""

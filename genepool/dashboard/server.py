@@ -37,8 +37,6 @@ A_MESSAGE = 5000
 """Rows in one message of the feed at most."""
 LOOK_EVERY = 0.5
 """Seconds between two looks whether there is something to tell."""
-STANDING_EVERY = 3.0
-"""Seconds between two messages about how things stand, if nothing happens."""
 LARGEST_ORDER = 1 << 16
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 
@@ -151,7 +149,7 @@ def _id(request: Request) -> str:
 async def _feed(one: Watched, cursor: str, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
     """Rows as they change, each message with the cursor that a reconnecting client sends back; and how things stand."""
     one.followers += 1
-    told_at, told = 0.0, ""
+    told = 0
     try:
         yield "retry: 1500\n\n"
         while not is_ending():
@@ -163,10 +161,11 @@ async def _feed(one: Watched, cursor: str, is_ending: Callable[[], bool]) -> Asy
                 rows = await run_in_threadpool(api.individuals, one.reader, since, A_MESSAGE)
                 cursor = rows["cursor"]
                 yield f"event: rows\nid: {cursor}\ndata: {_text(rows)}\n\n"
-            signature = f"{one.reader.cursor}{one.reader.trouble}{one.reader.reading}"
-            if signature != told or time.monotonic() - told_at > STANDING_EVERY:
-                told, told_at = signature, time.monotonic()
-                yield f"event: standing\ndata: {_text(await run_in_threadpool(standing, one.reader))}\n\n"
+            if one.bulletin.is_due():
+                await run_in_threadpool(one.bulletin.renew)
+            if one.bulletin.number != told:
+                told = one.bulletin.number
+                yield f"event: standing\ndata: {one.bulletin.text}\n\n"
             if (api.sequence_of(one.reader, cursor) or 0) >= one.reader.table.sequence:
                 await asyncio.sleep(LOOK_EVERY)
     finally:

@@ -25,6 +25,8 @@ from genepool.settings import FIXED, to_values
 
 QUIET = 30.0
 """Seconds: clocks differ a little, and beats come late on a busy machine."""
+MOMENT = 5.0
+"""Seconds: a worker that has just finished one will soon begin the next."""
 _ASKED = 100
 
 
@@ -161,7 +163,8 @@ def standing(reader: Reader) -> dict[str, Any]:
     except (GenepoolError, OSError) as error:
         facts |= {"settings": {}, "fixed": [], "settings_version": 0, "budget": {}, "over": None, "seconds_left": None}
         facts["trouble"] = facts["trouble"] or shown(str(error))
-    facts["state"] = _state(facts, is_worked_on(reader, now))
+    lately = going.last_finished is not None and now - going.last_finished < MOMENT
+    facts["state"] = _state(facts, lately or is_worked_on(reader, now))
     if facts["state"] != "going":
         facts["seconds_left"] = None
     return facts

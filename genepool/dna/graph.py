@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from genepool.dna.elements import Conv, Edge, Identity, Vertex
-from genepool.dna.rules import check
+from genepool.dna.rules import check, usual_order
 from genepool.dna.topology import topological_order
 
 
@@ -31,6 +31,9 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Differs from the paper's main results: how likely each mutation is, by name, where that evolves too."""
 
     def __post_init__(self) -> None:
+        if (order := usual_order(self)) is not None:
+            self.__dict__["order"] = order
+            return
         check(self)
         force_setattr(self, "odds", tuple(sorted(self.odds)))
         place = {vertex: i for i, vertex in enumerate(self.order)}
@@ -112,7 +115,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def convs(self) -> tuple[Conv, ...]:
         """Every convolution."""
-        return tuple(edge for edge in self.edges if isinstance(edge, Conv))
+        return tuple([edge for edge in self.edges if isinstance(edge, Conv)])
 
     def is_mutable(self, edge: Edge) -> bool:
         """Whether mutations may change this edge: both its ends must allow it."""

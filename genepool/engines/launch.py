@@ -11,6 +11,7 @@ import math
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -89,6 +90,26 @@ def submit(launcher: Launcher, text: str) -> str:
 # -- Slurm -------------------------------------------------------------------------------------------------------------
 
 
+_ENDED = 128 + signal.SIGTERM
+"""The exit code of a worker that was told to stop before it could listen."""
+# srun, because Slurm tells the steps of a job that it will end, not its script: the script outlives its worker and
+# requeues the job, which Slurm does not do by itself for one that ends within the time of grace before a pre-emption.
+# Somebody who cancels the job ends the script as well.
+_SLURM = """# A worker that was told to stop wants to go on elsewhere, one that died here.
+while :; do
+  {command}
+  code=$?
+  case $code in
+    0 | 2) exit $code ;;
+    {told} | {ended})
+      scontrol requeue "$SLURM_ARRAY_JOB_ID"_"$SLURM_ARRAY_TASK_ID"
+      exit $code ;;
+  esac
+  sleep 10
+done
+"""
+
+
 def slurm(order: Order) -> str:
     """A job array. A job that is pre-empted, or whose node is lost, is put back by Slurm and goes on elsewhere."""
     gpus = order.whole_gpus("Slurm")
@@ -105,17 +126,9 @@ def slurm(order: Order) -> str:
         "--open-mode=append",
         f'--output="{log}%A-%a.log"',
     ]
-    # srun, because Slurm tells the steps of a job that it will end, not its script.
-    command = ["srun", *_worker(order, number="$SLURM_ARRAY_TASK_ID")]
-    lines = ["#!/bin/bash", *(f"#SBATCH {line}" for line in asked), "", _line(command)]
-    if order.seconds:
-        lines += [
-            "code=$?",
-            f"# Told to stop before the time was over, with its training handed over ({TOLD}): once more, from there.",
-            f"[ $code = {TOLD} ] && scontrol requeue $SLURM_ARRAY_JOB_ID'_'$SLURM_ARRAY_TASK_ID",
-            "exit $code",
-        ]
-    return "\n".join(lines) + "\n"
+    command = _line(["srun", *_worker(order, number="$SLURM_ARRAY_TASK_ID")])
+    script = _SLURM.format(command=command, told=TOLD, ended=_ENDED)
+    return "\n".join(["#!/bin/bash", *(f"#SBATCH {line}" for line in asked), "", script])
 
 
 def _slurm_time(seconds: int) -> str:

@@ -48,6 +48,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     share: Share
     wanted: Callable[[], int]
     """How many workers there should be now; 0: as many as there are places."""
+    check: Callable[[], None] = lambda: None
+    """Looks at all nodes, and refuses one that is not as it must be."""
     logs: Path | None = None
     """Where each writes its log; None: into Ray's own."""
 
@@ -143,13 +145,14 @@ class RayCrew:
         if isinstance(cause, StorageError):
             self._again += 1
             self._resting[number] = time.monotonic() + LIMIT_OF_LOST
-        elif isinstance(cause, PopulationFormatError):
-            raise EngineError(f"A node that joined later does not see what is seen here: {cause}")
-        elif isinstance(cause, GenepoolError):
+            return
+        if isinstance(cause, PopulationFormatError) or not isinstance(cause, GenepoolError):
+            # A node that joined later may not see the directory, or have a release that does not know our words.
+            self._job.check()
+        if isinstance(cause, GenepoolError):
             raise GenepoolError(str(cause))
-        else:
-            words = f"{type(cause).__name__}: {cause}".strip().splitlines()[0]
-            raise EngineError(f"Worker {number} failed with {words}; that is a bug, and its words are in the logs.")
+        words = f"{type(cause).__name__}: {cause}".strip().splitlines()[0]
+        raise EngineError(f"Worker {number} failed with {words}; that is a bug, and its words are in the logs.")
 
     def _adjust(self) -> None:
         """As many workers as are wanted now: the highest numbers go first, and the lowest free ones come."""

@@ -30,6 +30,8 @@ def join(address: str | None) -> Ray:
         import ray
     except ImportError:
         raise MissingDependencyError("Ray is not installed; type: pip install 'genepool[ray]'.") from None
+    if address in (None, "auto"):  # as Ray does
+        address = os.environ.get("RAY_ADDRESS") or address
     if address not in (None, "auto", "local"):
         _knock(str(address))
     try:
@@ -164,12 +166,13 @@ def _question() -> Callable[[str | None], tuple[str, str | None]]:
     return question
 
 
-def check_images(ray: Ray, images_of: Callable[[Any], str], errand: Any, asked: dict[str, float]) -> None:
-    """Prepares the images on every node, once, and refuses a node on which they are others than here."""
+def check_images(ray: Ray, images_of: Callable[[Any], str], errand: Any, asked: dict[str, float]) -> str:
+    """Prepares the images on every node, once, and refuses a node on which they are others than here; tells which."""
     mine = images_of(errand)
     for node, theirs in _on_each_node(ray, images_of, (errand,), asked, LONG_PATIENCE):
         if theirs != mine:
             raise EngineError(f"The images on node {_name(node)} are not those here; put the same files on all nodes.")
+    return mine
 
 
 def _on_each_node(

@@ -68,13 +68,7 @@ class Contents:
         """The birth record, checked."""
         data = self._load(individual, naming.BIRTH, LARGEST_RECORD)
         birth = _decoded(self._births, data, "dna", naming.BIRTH)
-        wrong = (
-            birth.id != individual.id
-            or birth.experiment != self._experiment
-            or not all(naming.is_id(parent) and parent != birth.id for parent in birth.parents)
-            or not all(found is None or naming.is_hash(found) for found in (birth.inherits, birth.inherits_second))
-        )
-        if wrong:
+        if birth.id != individual.id or birth.experiment != self._experiment or not _sensible(birth):
             raise Damaged("dna", f"{naming.BIRTH} of {individual.id} belongs to another individual or experiment")
         return birth
 
@@ -191,6 +185,15 @@ class Contents:
             raise Missing("contents", f"{path} is missing") from error
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
+
+
+def _sensible(birth: Birth) -> bool:
+    """Whether its parents are somebody else, and what it inherited is named by hashes."""
+    for parent in birth.parents:
+        if parent == birth.id or not naming.is_id(parent):
+            return False
+    first, second = birth.inherits, birth.inherits_second
+    return (first is None or naming.is_hash(first)) and (second is None or naming.is_hash(second))
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, why: str, place: str) -> T:

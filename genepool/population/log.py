@@ -139,11 +139,11 @@ class Place(NamedTuple):
 
 
 class LogTail:
-    """Reads logs of one kind again and again, each time only what was added, some megabytes at a time."""
+    """Reads logs of some kinds again and again, each time only what was added, some megabytes at a time."""
 
-    def __init__(self, files: Files, workers: str, kind: str) -> None:
+    def __init__(self, files: Files, workers: str, *kinds: str) -> None:
         self._files, self._workers = files, workers
-        self._pattern = _pattern(kind)
+        self._pattern = _pattern("|".join(kinds))
         self._read: dict[str, int] = {}
 
     def more(self) -> Iterator[bytes]:
@@ -195,7 +195,7 @@ def read_place(files: Files, place: Place) -> bytes | None:
 
 
 def _pattern(kind: str) -> re.Pattern[str]:
-    return re.compile(rf"{kind}([.][1-9][0-9]*)?[.]log", re.ASCII)
+    return re.compile(rf"({kind})([.][1-9][0-9]*)?[.]log", re.ASCII)
 
 
 def _names(files: Files, path: str) -> list[str]:

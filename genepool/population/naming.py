@@ -46,6 +46,8 @@ HERITAGE = (INHERITED, SECOND)
 PREFIX_LENGTH = 3
 """Of a state letter, the schema digit and the first separator."""
 ID_LENGTH = 25
+TAIL_LENGTH = 3
+"""Letters at the end of an id that decide its shard."""
 
 _ID = "[0-9a-hjkmnp-tv-z]{25}"
 _WHO = "[0-9a-hjkmnp-tv-z]{8}"
@@ -98,7 +100,7 @@ def shard_of(identity: str, shards: int) -> int:
 
 def beside(one: str, other: str) -> str:
     """The other id, brought into the shard of the one: 65 random bits and the time are left of it."""
-    return other[:-3] + one[-3:]
+    return other[:-TAIL_LENGTH] + one[-TAIL_LENGTH:]
 
 
 def shard_name(number: int) -> str:
@@ -154,10 +156,14 @@ def parse(name: str) -> Individual | None:
     """The individual that a name tells of, or None for a foreign entry."""
     pattern = _NAMES.get(name[:1])
     found = pattern.fullmatch(name) if pattern else None
-    if found is None:
-        return None
-    g = found.groups()
-    match name[0]:
+    individual = _parse(name[0], found.groups()) if found else None
+    if individual is not None:
+        individual.__dict__["name"] = name  # the only one that it can have
+    return individual
+
+
+def _parse(letter: str, g: tuple[str, ...]) -> Individual | None:
+    match letter:
         case "T":
             epoch = int(g[1])
             return Individual(
@@ -169,7 +175,7 @@ def parse(name: str) -> Individual | None:
             return Individual(id=g[0], state=State.FAILED, epoch=int(g[1]), owner=g[2], why=g[3])
         case "Q":
             return Individual(id=g[0], state=State.QUARANTINED, owner=g[1], why=g[2])
-        case letter:
+        case _:
             return Individual(id=g[0], state=State(letter), owner=g[1])
 
 

@@ -50,9 +50,10 @@ CHANGING = frozenset(
 class FileServer:
     """Does what it is asked for, below one directory only."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, files: Files | None = None) -> None:
+        files = files or Files()
         self._root = root.rstrip("/")
-        self._files = {safe: Files(durability="safe" if safe else "fast") for safe in (True, False)}
+        self._files = {True: files.at("safe"), False: files.at("fast")}
 
     def do(self, name: str, arguments: tuple[Any, ...], safe: bool = True) -> Answer:
         """One call. Whatever is not in the two lists, or leads out of the directory, is refused."""

@@ -83,6 +83,10 @@ class Sweep(msgspec.Struct, kw_only=True):
         )
 
 
+Known = dict[tuple[int, str], Individual]
+"""Who was found, by the number of the shard and the name in it."""
+
+
 class Shards:
     """All shard directories of one population."""
 
@@ -90,11 +94,15 @@ class Shards:
         self._files = files
         self._count = count
         self._paths = [f"{path}/{naming.shard_name(number)}" for number in range(count)]
+        self._by_tail: dict[str, str] = {}
         self._fullest = 0
 
     def shard(self, identity: str) -> str:
         """The path of the shard that holds an individual in all its states."""
-        return self._paths[naming.shard_of(identity, self._count)]
+        tail = identity[-naming.TAIL_LENGTH :]
+        if (path := self._by_tail.get(tail)) is None:
+            path = self._by_tail[tail] = self._paths[naming.shard_of(identity, self._count)]
+        return path
 
     def path(self, individual: Individual) -> str:
         """The path of an individual as long as it stays in this state."""
@@ -120,16 +128,22 @@ class Shards:
 
     def sweep(self) -> Sweep:
         """Looks at every shard."""
-        found = Sweep(individuals=[], foreign=[])
+        return self.sweep_again({})[0]
+
+    def sweep_again(self, known: Known) -> tuple[Sweep, Known]:
+        """Looks at every shard, and tells who was where for the next time: a name that is known is not parsed."""
+        found, there = Sweep(individuals=[], foreign=[]), Known()
         for number, names in enumerate(self._list_all()):
             for name in names:
-                individual = self._parse(name, number)
+                place = number, name
+                individual = known.get(place) or self._parse(name, number)
                 if individual is None:
                     found.foreign.append(f"{naming.shard_name(number)}/{name}")
                 else:
                     found.individuals.append(individual)
+                    there[place] = individual
         found.individuals.sort(key=lambda individual: individual.id)
-        return found
+        return found, there
 
     def draw(self, rng: random.Random, living: int) -> Individual:
         """One living individual, each equally likely, without listing everything; needs to know roughly how many live.
@@ -198,6 +212,6 @@ class Shards:
 
     def _parse(self, name: str, number: int) -> Individual | None:
         individual = naming.parse(name)
-        if individual is None or naming.shard_of(individual.id, self._count) != number:
+        if individual is None or self.shard(individual.id) != self._paths[number]:
             return None
         return individual

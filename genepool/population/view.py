@@ -15,7 +15,7 @@ from genepool.population.files import Files
 from genepool.population.fossils import Excavation, FossilTail
 from genepool.population.individual import Birth, Census, Checkpoint, Fossil, Individual, Result, State
 from genepool.population.manifest import Manifest, read_manifest
-from genepool.population.shards import Shards, Sweep
+from genepool.population.shards import Known, Shards, Sweep
 
 
 class DirectoryView(PopulationView):
@@ -44,6 +44,10 @@ class DirectoryView(PopulationView):
     def sweep(self) -> Sweep:
         """Everything that is there, individuals and foreign entries."""
         return self._shards.sweep()
+
+    def sweep_again(self, known: Known) -> tuple[Sweep, Known]:
+        """The same for somebody who keeps looking: `known` is from the last time, and empty at first."""
+        return self._shards.sweep_again(known)
 
     def find(self, identity: str) -> Individual | None:
         """The individual of that ID as it is now, by one listing; None if it is not there."""

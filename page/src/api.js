@@ -16,17 +16,25 @@ export async function get(path) {
     if (path in documents) return documents[path];
     throw new Refusal(404, 'This is not in the exported file; `genepool dashboard` shows it.');
   }
-  return answer(await fetch(path, { headers: { accept: 'application/json' } }));
+  return answer(await ask(path, { headers: { accept: 'application/json' } }));
 }
 
 export async function order(path, body, token) {
   return answer(
-    await fetch(path, {
+    await ask(path, {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
       body: JSON.stringify(body),
     }),
   );
+}
+
+async function ask(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch {
+    throw new Refusal(0, 'The dashboard does not answer.');
+  }
 }
 
 async function answer(response) {
@@ -48,6 +56,9 @@ export function follow(key, cursor, listeners) {
     source.addEventListener(name, (event) => listeners[name](JSON.parse(event.data)));
   }
   source.onopen = () => listeners.connected(true);
-  source.onerror = () => listeners.connected(false);
+  source.onerror = () => {
+    listeners.connected(false);
+    if (source.readyState === EventSource.CLOSED) listeners.refused(); // then the browser does not try again by itself
+  };
   return () => source.close();
 }

@@ -20,7 +20,7 @@ export function Chart({ data, series, height = 200, x = {}, y = {}, theme, label
         scales: { x: { time: false }, y: log ? { distr: 3 } : y.range ? { range: y.range } : {} },
         axes: [
           { ...axis, ...(x.ticks ? { incrs: INCREMENTS } : {}), label: x.label, size: 34, labelSize: 20, labelFont: '12px system-ui', values: x.ticks ? (plot_, values) => x.ticks(values) : x.values && ((plot_, values) => values.map(x.values)), space: 70 },
-          { ...axis, values: y.values && ((plot_, values) => values.map((value) => (value == null ? '' : y.values(value)))), size: 62 },
+          { ...axis, values: y.values && ((plot_, values) => values.map((value) => (value == null ? '' : y.values(value)))), size: 62, ...(y.label ? { label: y.label, labelSize: 20, labelFont: '12px system-ui' } : {}) },
         ],
         series: [
           {},

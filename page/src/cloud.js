@@ -24,7 +24,7 @@ export class Cloud {
     this.view = null; // null: everything, also what comes
     this.selected = -1;
     this.marks = [];
-    this.frames = { count: 0, milliseconds: 0 };
+    this.frames = { count: 0, milliseconds: 0 }; // of what was drawn last
     this.ring = document.createElement('div');
     this.ring.className = 'ring';
     this.ring.hidden = true;
@@ -43,10 +43,10 @@ export class Cloud {
 
   // -- what is shown --------------------------------------------------------------------------------------------------
 
-  show(population, { axis, colours, selected, marks }) {
+  show(population, { axis, mode, colours, selected, marks }) {
     const other = axis !== this.axis || !this.plot;
     if (axis !== this.axis) this.view = null;
-    Object.assign(this, { population, axis, colours, selected, marks });
+    Object.assign(this, { population, axis, mode, colours, selected, marks });
     this.xs = population[AXES[axis].key];
     this.staircase = population.records(AXES[axis].key);
     this.grid = null;
@@ -78,7 +78,7 @@ export class Cloud {
         scales: { x: { time: false, ...plain, min: extent.x0, max: extent.x1 }, y: { ...plain, min: extent.y0, max: extent.y1 } },
         axes: [
           { ...axis, ...(this.axis === 'time' ? { incrs: INCREMENTS } : {}), values: (plot, values) => AXIS_VALUES[this.axis](values), label: AXES[this.axis].label, size: 34, labelSize: 20, labelFont: '12px system-ui', space: 70 },
-          { ...axis, values: (plot, values) => values.map((value) => (value < 0 ? '' : percent(value, values[1] - values[0] < 0.0099 ? 1 : 0))), size: 58 },
+          { ...axis, values: (plot, values) => values.map((value) => (value < 0 ? '' : percent(value, values[1] - values[0] < 0.0099 ? 1 : 0))), size: 54, label: 'fitness', labelSize: 18, labelFont: '12px system-ui' },
         ],
         series: [{}, { stroke: theme.record, width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
         hooks: { drawAxes: [() => this.drawDots()], draw: [() => this.drawMarks(), () => this.drawChosen()] },
@@ -115,7 +115,7 @@ export class Cloud {
     }
     if (low > high) [low, high] = [0, 1];
     const margin = Math.max(0.02, 0.06 * (high - low));
-    return { x0: -0.015 * (right || 1), x1: 1.015 * (right || 1), y0: low - margin < 0.12 ? -0.02 : low - margin, y1: high + margin };
+    return { x0: -0.015 * (right || 1), x1: 1.015 * (right || 1), y0: low - margin < 0.12 ? -0.012 : low - margin, y1: high + margin };
   }
 
   rescale() {
@@ -207,8 +207,7 @@ export class Cloud {
     }
     context.putImageData(this.pixels, 0, 0);
     plot.ctx.drawImage(this.buffer, Math.round(left), Math.round(top));
-    this.frames.count += 1;
-    this.frames.milliseconds = performance.now() - started;
+    this.frames = { count: this.frames.count + 1, milliseconds: performance.now() - started, rows: order.length, across: this.axis, colour: this.mode };
   }
 
   inside(draw) {
@@ -227,19 +226,26 @@ export class Cloud {
     const theme = palette();
     const key = AXES[this.axis].key;
     this.inside((ctx) => {
-      ctx.strokeStyle = ctx.fillStyle = theme.mark;
-      ctx.lineWidth = devicePixelRatio;
-      ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
+      ctx.fillStyle = theme.mark;
+      ctx.lineJoin = 'round';
       ctx.font = `${11 * devicePixelRatio}px system-ui`;
       marks.forEach((mark, i) => {
         const x = plot.valToPos(population.at(key, mark.when), 'x', true);
+        ctx.strokeStyle = theme.mark;
+        ctx.lineWidth = devicePixelRatio;
+        ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
         ctx.beginPath();
         ctx.moveTo(x, plot.bbox.top);
         ctx.lineTo(x, plot.bbox.top + plot.bbox.height);
         ctx.stroke();
         const late = x > plot.bbox.left + 0.7 * plot.bbox.width;
         ctx.textAlign = late ? 'right' : 'left';
-        ctx.fillText(mark.text, x + (late ? -5 : 5) * devicePixelRatio, plot.bbox.top + (14 + 14 * (i % 3)) * devicePixelRatio);
+        const at = [mark.text, x + (late ? -5 : 5) * devicePixelRatio, plot.bbox.top + (14 + 14 * (i % 3)) * devicePixelRatio];
+        ctx.strokeStyle = theme.ground;
+        ctx.lineWidth = 4 * devicePixelRatio;
+        ctx.setLineDash([]);
+        ctx.strokeText(...at); // dots and lines stay off the letters
+        ctx.fillText(...at);
       });
     });
   }

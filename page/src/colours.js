@@ -26,9 +26,12 @@ export const packed = (hex, alpha = 255) => {
   return ((alpha << 24) | (b << 16) | (g << 8) | r) >>> 0;
 };
 
-// 256 steps from low to high; on dark ground the darkest ones would vanish.
+// Where the scale begins: on dark ground its darkest shades would vanish.
+export const darkest = () => (isDark() ? 0.22 : 0);
+
+// 256 steps from low to high.
 export function ramp() {
-  const from = isDark() ? 0.22 : 0;
+  const from = darkest();
   const colours = new Uint32Array(256);
   for (let i = 0; i < 256; i++) colours[i] = packed(shade(from + (1 - from) * (i / 255)));
   return colours;

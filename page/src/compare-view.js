@@ -43,15 +43,15 @@ export function CompareView({ experiments, current, theme, open }) {
     if (!next.delete(key)) next.add(key);
     return next;
   });
-  return html`<section class="compare" data-curves=${shown.length}>
+  return html`<section class="compare" data-curves=${shown.length} data-across=${across}>
     <div class="bar"><${Choice} label="across" value=${across} options=${ACROSS} onChange=${setAcross} />
       ${usable.length < 2 && html`<span class="faint">Only one experiment is here; start the dashboard on a folder of experiments to compare several.</span>`}</div>
-    <${Chart} key="${across} ${shown.length}" data=${data} stepped=${true} series=${shown.map((one) => ({ label: one.name, colour: colour(one.key), dash: dash(one.key) }))} x=${{ label: ACROSS[across].label, ...ACROSS_VALUES[across] }} y=${{ values: (value) => percent(value, 0) }} theme=${theme} height=${380} label="Best fitness so far" />
+    <${Chart} key="${across} ${shown.length}" data=${data} stepped=${true} series=${shown.map((one) => ({ label: one.name, colour: colour(one.key), dash: dash(one.key) }))} x=${{ label: ACROSS[across].label, ...ACROSS_VALUES[across] }} y=${{ label: 'best fitness so far', values: (value) => percent(value, 0) }} theme=${theme} height=${380} label="Best fitness so far" />
     <div class="scroll"><table><thead><tr><th></th><th>experiment</th><th>data</th><th class="n">best</th><th class="n">individuals</th><th class="n">time</th><th class="n">cost</th></tr></thead>
       <tbody>${experiments.map((one) => {
         const curve = curves[one.key];
         return html`<tr class=${one.key === current ? 'current' : ''}><td><label><input type="checkbox" checked=${chosen.has(one.key)} disabled=${Boolean(one.trouble)} onChange=${() => toggle(one.key)} aria-label="show ${one.name}" /> ${!one.trouble && html`<i class="swatch" style=${{ background: colour(one.key) }}></i>`}</label></td>
-          <td>${one.trouble ? html`${one.name}<div class="trouble">${one.trouble}</div>` : html`<a href=${open.address('population', '', one.key)}>${one.name}</a>`}</td><td>${one.data}</td>
+          <td>${one.trouble ? html`${one.name}<div class="trouble">${one.trouble}</div>` : html`<a href=${open.address('population', '', one.key)}>${one.name}</a>`}</td><td class="data">${one.data}</td>
           <td class="n">${curve?.best.length ? percent(curve.best.at(-1), 2) : '–'}</td><td class="n">${curve?.best.length ? whole(curve.individuals.at(-1)) : '–'}</td>
           <td class="n">${curve?.best.length ? span(curve.seconds.at(-1)) : '–'}</td><td class="n">${curve?.best.length ? `${flop(curve.flops.at(-1))}` : '–'}</td></tr>`;
       })}</tbody></table></div>

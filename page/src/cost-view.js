@@ -5,7 +5,7 @@ import { Chart } from './chart.js';
 import { palette } from './colours.js';
 import { html } from './html.js';
 import { Facts, Tiles, useDocument } from './parts.js';
-import { amount, bytes, clock, percent, short, span, ticks, whole } from './words.js';
+import { amount, bytes, clock, percent, several, short, span, ticks, whole } from './words.js';
 
 export function CostView({ base, standing, population, version, theme }) {
   const [again, setAgain] = useState(0);
@@ -38,19 +38,19 @@ export function CostView({ base, standing, population, version, theme }) {
     <div class="columns even">
       <div><h3>Budget</h3>
         ${limits.length ? limits.map(([name, used, limit, format]) => html`<div class="budget"><span>${name}</span><progress max=${limit} value=${Math.min(used, limit)} aria-label=${name}></progress><span>${format(used)} of ${format(limit)}</span></div>`) : html`<p>No limit is set: it goes on until somebody stops it.</p>`}
-        <p>${standing.over ? `The experiment is over: ${standing.over}.` : standing.seconds_left != null ? `About ${span(standing.seconds_left)} to go at the present pace.` : 'How long it will take cannot be told yet.'}</p>
+        ${standing.over ? html`<p>The experiment is over: ${standing.over}.</p>` : limits.length > 0 && html`<p>${standing.seconds_left != null ? `About ${span(standing.seconds_left)} to go at the present pace.` : 'How long it will take cannot be told yet.'}</p>`}
         <${Facts} facts=${[
-          ['overhead', `${percent(pace.overhead)} of the training time is not steps 2 to n`],
-          ['disk', crew && `${bytes(crew.disk.results + crew.disk.logs)}: ${bytes(crew.disk.results)} models of the living, ${bytes(crew.disk.logs)} records`],
+          ['overhead', `${percent(pace.overhead)} of the time of training: all but the steps after the first`],
+          ['disk', crew && `${bytes(crew.disk.results + crew.disk.logs)}: models of the living ${bytes(crew.disk.results)}, records ${bytes(crew.disk.logs)}`],
           ['last finished', clock(pace.last_finished)],
-          ['odd', [census.failed && `${census.failed} failed`, census.quarantined && `${census.quarantined} in quarantine`, census.foreign && `${census.foreign} foreign entries`, standing.damaged && `${standing.damaged} damaged records`].filter(Boolean).join(', ') || 'nothing'],
+          ['faults', [census.failed && `${whole(census.failed)} failed`, census.quarantined && `${whole(census.quarantined)} in quarantine`, census.foreign && several(census.foreign, 'foreign entry', 'foreign entries'), standing.damaged && several(standing.damaged, 'damaged record')].filter(Boolean).join(', ') || 'none'],
         ]} /></div>
-      <div><h3>FLOPs spent</h3><${Chart} data=${spending} series=${[{ label: 'FLOPs', colour: colours.alive }]} x=${{ label: 'time of training', ticks }} y=${{ values: amount }} theme=${theme} height=${220} label="FLOPs by time" /></div>
+      <div><h3>FLOPs spent, in all</h3><${Chart} data=${spending} series=${[{ label: 'FLOPs', colour: colours.alive }]} x=${{ label: 'time of training', ticks }} y=${{ values: amount }} theme=${theme} height=${220} label="FLOPs by time" /></div>
     </div>
     <h3>Workers</h3>
     ${error && html`<p class="trouble">${error}</p>`}
-    ${crew && (crew.workers.length ? html`<div class="scroll"><table class="workers"><thead><tr><th>worker</th><th>host</th><th>trains</th><th>since</th><th class="n">step</th><th>last beat</th><th class="n">trained</th><th class="n">overhead</th></tr></thead>
-      <tbody>${crew.workers.map((one) => html`<tr class=${one.stale ? 'stale' : ''}><td><code>${one.who}</code></td><td>${one.host} ${one.process}</td><td>${one.trains ? html`<code>${short(one.trains)}</code>${one.attempt > 1 ? ` (attempt ${one.attempt})` : ''}` : '–'}</td>
+    ${crew && (crew.workers.length ? html`<div class="scroll"><table class="workers"><thead><tr><th>worker</th><th>host</th><th>trains</th><th>since</th><th class="n">step</th><th>last beat</th><th class="n">has trained</th><th class="n">overhead</th></tr></thead>
+      <tbody>${crew.workers.map((one) => html`<tr class=${one.stale ? 'stale' : ''}><td><code>${one.who}</code></td><td>${one.host}${one.process != null ? `, process ${one.process}` : ''}</td><td>${one.trains ? html`<code>${short(one.trains)}</code>${one.attempt > 1 ? ` (attempt ${one.attempt})` : ''}` : '–'}</td>
         <td>${one.since ? span(standing.now - one.since) : '–'}</td><td class="n">${one.step ?? '–'}</td><td>${one.stale ? html`<b>silent for ${span(one.silent)}</b>: its training may be taken over` : `${span(one.silent)} ago`}</td><td class="n">${whole(one.individuals)}</td><td class="n">${percent(one.overhead, 0)}</td></tr>`)}</tbody></table></div>`
       : html`<p>Nobody is at work${crew.before ? `; ${crew.before} worked on it before` : ''}. <code>genepool run</code> or <code>genepool worker</code> goes on.</p>`)}
     ${crew && crew.handed_over.length > 0 && html`<p>${crew.handed_over.length} handed over, waiting for a worker: ${crew.handed_over.slice(0, 5).map((one) => html`<code>${short(one)}</code> `)}</p>`}

@@ -3,30 +3,27 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { Diagram } from './diagram.js';
 import { html } from './html.js';
 import { Nobody, useDocument } from './parts.js';
-import { STATES, amount, percent, rate, short, whole } from './words.js';
+import { STATES, amount, percent, points, rate, several, short, whole } from './words.js';
 
 export function LineageView({ base, id, population, version, open }) {
   const best = population.best();
   const chosen = id || (best >= 0 ? population.ids[best] : '');
   const { value, error } = useDocument(chosen && `${base}/lineage/${chosen}`, population.rows.has(chosen) ? population.stateOf(population.rows.get(chosen)) : '');
-  const strip = useRef();
-  useEffect(() => {
-    if (strip.current) strip.current.scrollLeft = strip.current.scrollWidth;
-  }, [value]);
+  const strip = useEndInSight(value);
   if (!chosen) return html`<${Nobody} text="Nobody is alive yet; the line of the best one will be drawn here." open=${open} />`;
   if (error) return html`<${Nobody} text=${error} open=${open} />`;
   if (!value) return html`<p class="faint pad">Reading the lineage …</p>`;
   const line = value.ancestors;
   return html`<section class="lineage" data-generations=${line.length}>
     <header><h2>From ${line[0]?.mutations.length ? 'the first one known' : 'the trivial network'} to ${percent(line.at(-1).fitness, 2)}</h2>
-      <p class="faint">${line.length} generations${value.left_out ? `, ${whole(value.left_out)} before them left out` : ''}; ${id ? html`individual <code>${chosen}</code>` : 'the best so far'}. The dead of the line were collected; their records were kept.</p></header>
+      <p class="faint">${several(line.length, 'generation')}${value.left_out ? `, ${whole(value.left_out)} before them left out` : ''}; ${id ? html`individual <code>${chosen}</code>` : 'the best so far'}. The dead of the line were collected; their records were kept.</p></header>
     <div class="strip" ref=${strip} tabindex="0">${line.map((one, i) => {
       const gain = i ? one.fitness - line[i - 1].fitness : NaN;
       return html`${i > 0 && html`<div class="between"><span class="mutation">${one.mutations.join(' + ') || '?'}</span>${one.second && html`<span class="faint">with ${short(one.second)}</span>`}<span class="arrow"></span>
-        ${Number.isFinite(gain) && html`<span class=${gain >= 0 ? 'up' : 'down'}>${gain >= 0 ? '+' : '−'}${(100 * Math.abs(gain)).toFixed(2)}</span>`}</div>`}
+        ${Number.isFinite(gain) && html`<span class=${gain >= 0 ? 'up' : 'down'}>${points(gain)}</span>`}</div>`}
         <a class="card ${one.id === chosen ? 'chosen' : ''}" href=${one.state === 'elsewhere' ? undefined : open.address('individual', one.id)} title=${one.network}>
           <span class="drawing">${one.layers.length > 0 && html`<${Diagram} layers=${one.layers} small=${true} title=${one.network} />`}</span>
-          <strong>${percent(one.fitness)}</strong><span class="faint">${amount(one.parameters)} par.</span><span class="faint">lr ${rate(one.learning_rate)}</span>
+          <strong>${percent(one.fitness)}</strong><span class="faint">${amount(one.parameters)} parameters</span><span class="faint">rate ${rate(one.learning_rate)}</span>
           <span class="faint">${STATES[one.state] || (one.state === 'elsewhere' ? 'in another population' : one.trouble || '')}</span></a>`;
     })}</div>
     <h3>The family around it</h3>
@@ -34,8 +31,18 @@ export function LineageView({ base, id, population, version, open }) {
   </section>`;
 }
 
+// Something long that begins at its right end, where the latest are.
+function useEndInSight(what) {
+  const root = useRef();
+  useEffect(() => {
+    if (root.current) root.current.scrollLeft = root.current.scrollWidth;
+  }, [what]);
+  return root;
+}
+
 // Generations to the right, fitness upwards: the line itself, the other children of everybody on it, and its own descendants.
 function Family({ population, version, chosen, open }) {
+  const root = useEndInSight(chosen);
   const drawing = useMemo(() => {
     const row = population.rows.get(chosen);
     if (row === undefined) return null;
@@ -71,12 +78,13 @@ function Family({ population, version, chosen, open }) {
   const [low, high] = [heights.reduce((a, b) => Math.min(a, b), 1), heights.reduce((a, b) => Math.max(a, b), 0)];
   const wide = Math.max(640, Math.min(3000, 60 + 46 * last));
   const tall = 240;
-  const x = (generation) => 30 + (generation * (wide - 50)) / Math.max(1, last);
+  const x = (generation) => 52 + (generation * (wide - 72)) / Math.max(1, last);
   const y = (one) => tall - 18 - ((Number.isNaN(population.fitness[one]) ? 0 : population.fitness[one]) - low) * ((tall - 36) / Math.max(1e-6, high - low));
   const place = new Map(members.map(([one, generation]) => [one, generation]));
   const colours = { A: 'alive', D: 'dead', T: 'training', F: 'failed', Q: 'failed' };
-  return html`<div class="scroll"><svg class="family" width=${wide} height=${tall} viewBox="0 0 ${wide} ${tall}" role="img" aria-label="Family tree: ${members.length} individuals">
+  return html`<div class="scroll" ref=${root}><svg class="family" width=${wide} height=${tall} viewBox="0 0 ${wide} ${tall}" role="img" aria-label="Family tree: ${members.length} individuals">
+    <text x="0" y="12">${percent(high)}</text><text x="0" y=${tall - 4}>${percent(low)}</text>
     ${members.map(([one, generation]) => population.parent[one] >= 0 && place.has(population.parent[one]) && html`<line class=${onLine.has(one) ? 'line' : 'branch'} x1=${x(place.get(population.parent[one]))} y1=${y(population.parent[one])} x2=${x(generation)} y2=${y(one)} />`)}
     ${members.map(([one, generation]) => html`<a href=${open.address('individual', population.ids[one])}><circle class="${colours[population.stateOf(one)] || 'dead'} ${onLine.has(one) ? 'line' : ''} ${one === row ? 'chosen' : ''}" cx=${x(generation)} cy=${y(one)} r=${onLine.has(one) ? 5 : 3}><title>${percent(population.fitness[one], 2)} ${population.mutations[population.mutation[one]]}</title></circle></a>`)}
-  </svg></div><p class="faint small-text">Generations to the right, fitness upwards; ${whole(members.length)} relatives: the line, the other children of everybody on it, and descendants.</p>`;
+  </svg></div><p class="faint small-text">Generations to the right, fitness upwards; ${several(members.length, 'relative')}: the line itself, the other children of everybody on it, and its descendants.</p>`;
 }

@@ -15,6 +15,11 @@ import { clock, span } from './words.js';
 const VIEWS = { population: 'Population', individual: 'Individual', lineage: 'Lineage', cost: 'Cost and workers', compare: 'Compare', control: 'Control' };
 const WORDS = { going: 'going on', finished: 'finished', vanished: 'cannot be read', empty: 'empty', reading: 'reading', resting: 'nobody at work' };
 
+// What is new waits so many times as long as it took to draw what was new before.
+const SHARE = 40;
+// Milliseconds between two looks whether there are other experiments.
+const [SOON, LATER] = [3000, 15000];
+
 // #/view/experiment/individual
 function where() {
   const [, view = 'population', key = '', id = ''] = location.hash.split('/');
@@ -35,6 +40,25 @@ function takeToken() {
   }
 }
 
+// Calls something that is asked for often only as often as it takes a small share of the time, and not while nobody sees.
+function paced(work) {
+  let timer = 0;
+  let next = 0;
+  const run = () => {
+    timer = 0;
+    if (document.hidden) {
+      document.addEventListener('visibilitychange', ask, { once: true });
+      return;
+    }
+    const began = performance.now();
+    work();
+    // Until it is painted; the browser's own part is the larger one.
+    requestAnimationFrame(() => setTimeout(() => { next = performance.now() + SHARE * (performance.now() - began); }));
+  };
+  const ask = () => { timer ||= setTimeout(run, Math.max(0, next - performance.now())); };
+  return ask;
+}
+
 function useExperiment(key) {
   const [state, setState] = useState({ population: null, version: 0, standing: null, connected: true, error: '' });
   useEffect(() => {
@@ -48,16 +72,21 @@ function useExperiment(key) {
         if (!wanted) return;
         population.apply(rows);
         setState({ key, population, version: 1, standing, connected: true, error: '' });
+        const draw = paced(() => {
+          population.derive();
+          if (wanted) setState((known) => ({ ...known, version: known.version + 1 }));
+        });
         stop = follow(key, rows.cursor, {
           rows: (message) => {
-            population.apply(message);
-            setState((known) => ({ ...known, version: known.version + 1 }));
+            population.take(message);
+            draw();
           },
           standing: (message) => setState((known) => ({ ...known, standing: message })),
           reset: () => {
             stop();
             if (wanted) begin();
           },
+          refused: () => setTimeout(() => wanted && begin(), 3000),
           connected: (connected) => setState((known) => (known.connected === connected ? known : { ...known, connected })),
         });
       } catch (error) {
@@ -96,13 +125,13 @@ function Page() {
   }, []);
   document.documentElement.dataset.theme = theme;
   useEffect(() => {
+    let timer = 0;
     const look = () => Promise.all([get('/api'), get('/api/experiments')]).then(
-      ([first, second]) => { setAbout(first); setExperiments(second.experiments); setTrouble(''); },
-      () => setTrouble('The dashboard does not answer; is `genepool dashboard` still running? This page goes on by itself when it is back.'),
-    );
+      ([first, second]) => { setAbout(first); setExperiments(second.experiments); setTrouble(''); return second.experiments.length ? LATER : SOON; },
+      () => { setTrouble('The dashboard does not answer; is `genepool dashboard` still running? This page goes on by itself when it is back.'); return SOON; },
+    ).then((wait) => { if (!isExport) timer = setTimeout(look, wait); });
     look();
-    const timer = isExport ? 0 : setInterval(look, 5000);
-    return () => clearInterval(timer);
+    return () => clearTimeout(timer);
   }, []);
   useEffect(() => document.querySelector('nav [aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' }), [place.view]);
   const key = place.key || experiments?.find((one) => !one.trouble)?.key || experiments?.[0]?.key || '';
@@ -145,7 +174,7 @@ function Page() {
       <a class="logo" href=${open.address('population')}>genepool</a>
       ${experiments?.length > 1 ? html`<select class="which" aria-label="experiment" value=${key} onChange=${(event) => { location.hash = open.address(place.view === 'compare' ? 'population' : place.view, '', event.target.value); }}>${experiments.map((one) => html`<option value=${one.key} selected=${one.key === key}>${one.name}${one.trouble ? ' (broken)' : ''}</option>`)}</select>`
         : html`<b class="which">${experiments?.[0]?.name}</b>`}
-      ${standing && html`<span class="pill ${state}" title=${standing.over || ''}>${isExport ? `as of ${clock(standing.seen_at)}` : WORDS[state] || state}</span>`}
+      ${standing && html`<span class="pill ${isExport ? '' : state}" title=${standing.over || ''}>${isExport ? `as of ${clock(standing.seen_at)}` : WORDS[state] || state}</span>`}
       ${!connected && html`<span class="pill vanished">connection lost, trying again</span>`}
       <span class="grow"></span>
       <button class="theme" aria-label="light or dark" title="light or dark" onClick=${() => {

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { get } from './api.js';
 import { html } from './html.js';
-import { flop, percent, span, whole } from './words.js';
+import { flop, percent, several, span, whole } from './words.js';
 
 const Tile = ({ name, value, note }) => html`<div class="tile"><span class="name">${name}</span><strong>${value}</strong><span class="note">${note}</span></div>`;
 export const Facts = ({ facts }) => html`<dl class="facts">${facts.filter(([, value]) => value != null && value !== '').map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
@@ -29,12 +29,12 @@ export function useDocument(path, again) {
 export function Tiles({ standing }) {
   const { census, spent, pace, budget } = standing;
   return html`<div class="tiles">
-    <${Tile} name="best" value=${percent(spent.best)} note=${spent.since_best ? `${whole(spent.since_best)} since` : 'just now'} />
+    <${Tile} name="best" value=${percent(spent.best)} note=${spent.since_best ? `${several(spent.since_best, 'individual')} ago` : 'just now'} />
     <${Tile} name="individuals" value=${whole(spent.individuals)} note=${budget.individuals ? `of ${whole(budget.individuals)}` : 'trained'} />
     <${Tile} name="alive" value=${whole(census.alive)} note="${whole(census.training)} in training" />
     <${Tile} name="cost" value="${flop(spent.flops)}" note="${flop(pace.flops_a_second, 'FLOP/s')}" />
     <${Tile} name="time" value=${span(spent.seconds)} note=${standing.over ? 'over' : standing.seconds_left != null ? `${span(standing.seconds_left)} to go` : ''} />
-    <${Tile} name="pace" value=${pace.individuals_a_minute.toFixed(pace.individuals_a_minute < 10 ? 1 : 0)} note="a minute" />
+    <${Tile} name="pace" value=${pace.individuals_a_minute.toFixed(pace.individuals_a_minute < 10 ? 1 : 0)} note="individuals a minute" />
   </div>`;
 }
 

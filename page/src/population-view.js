@@ -1,13 +1,13 @@
 // Every individual a dot: time, FLOPs or birth order against fitness.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Cloud } from './cloud.js';
-import { COLOURINGS, colouring, shade } from './colours.js';
+import { COLOURINGS, colouring, darkest, shade } from './colours.js';
 import { html } from './html.js';
 import { Choice, Facts, Tiles } from './parts.js';
 import { AXES } from './population.js';
-import { STATES, amount, clock, flop, percent, rate, span, whole } from './words.js';
+import { STATES, amount, clock, flop, percent, points, rate, span, whole } from './words.js';
 
-const markText = (mark) => mark.label || Object.entries(mark.changes).slice(0, 2).map(([name, [, value]]) => `${name} ${typeof value === 'object' ? '' : value}`).join(', ');
+const markText = (mark) => mark.label || Object.entries(mark.changes).slice(0, 2).map(([name, [, value]]) => (typeof value === 'object' ? name : `${name} = ${value}`)).join(', ');
 
 export function PopulationView({ population, version, standing, selected, onSelect, theme, open }) {
   const root = useRef();
@@ -29,7 +29,7 @@ export function PopulationView({ population, version, standing, selected, onSele
   }, []);
   const marks = useMemo(() => standing.marks.map((mark) => ({ ...mark, text: markText(mark) })), [standing.marks]);
   useEffect(() => {
-    cloud.current.show(population, { axis, colours: coloured.colours, selected, marks });
+    cloud.current.show(population, { axis, mode, colours: coloured.colours, selected, marks });
   }, [population, version, axis, coloured, selected, marks.length]);
   useEffect(() => {
     if (cloud.current.plot) cloud.current.restyle();
@@ -44,7 +44,7 @@ export function PopulationView({ population, version, standing, selected, onSele
       <button onClick=${() => cloud.current.zoom(1 / 0.6)} aria-label="zoom out">−</button>
       <button class="reset" disabled=${!zoomed} onClick=${() => cloud.current.look(null)}>everything</button>
       <span class="grow"></span>
-      <span class="faint hint">wheel or pinch zooms, dragging moves; n, p, b, Enter on the keyboard</span>
+      <span class="faint hint">wheel or pinch zooms, dragging moves; keys: n next, p previous, b best, Enter its network</span>
     </div>
     <div class="with-side">
       <div>
@@ -71,7 +71,7 @@ function Legend({ coloured, mode, only, onOnly }) {
   }
   const [low, high] = coloured.range;
   const format = mode === 'learning_rate' ? rate : amount;
-  return html`<div class="legend"><span>${format(low)}</span><i class="ramp" style=${{ background: `linear-gradient(90deg, ${[0, 0.25, 0.5, 0.75, 1].map(shade).join(',')})` }}></i><span>${format(high)}</span><span class="faint">${COLOURINGS[mode].label}</span></div>`;
+  return html`<div class="legend"><span>${format(low)}</span><i class="ramp" style=${{ background: `linear-gradient(90deg, ${[0, 0.25, 0.5, 0.75, 1].map((share) => shade(darkest() + (1 - darkest()) * share)).join(',')})` }}></i><span>${format(high)}</span><span class="faint">${COLOURINGS[mode].label}</span></div>`;
 }
 
 function Glance({ population, row, open }) {
@@ -80,15 +80,16 @@ function Glance({ population, row, open }) {
   const gain = parent >= 0 ? population.fitness[row] - population.fitness[parent] : NaN;
   const id = population.ids[row];
   return html`<div class="glance" data-id=${id}>
-    <p class="big">${Number.isNaN(population.fitness[row]) ? STATES[state] : percent(population.fitness[row], 2)} ${!Number.isNaN(gain) && html`<span class=${gain >= 0 ? 'up' : 'down'}>${gain >= 0 ? '+' : '−'}${(100 * Math.abs(gain)).toFixed(2)}</span>`}</p>
+    <p class="big">${Number.isNaN(population.fitness[row]) ? STATES[state] : percent(population.fitness[row], 2)} ${!Number.isNaN(gain) && html`<span class=${gain >= 0 ? 'up' : 'down'}>${points(gain)}</span>`}</p>
     <${Facts} facts=${[
       ['individual', html`<code>${id}</code>`],
       ['state', STATES[state] || state],
-      ['by', population.mutations[population.mutation[row]] || 'from nothing'],
+      ['made by', population.mutations[population.mutation[row]] || 'from nothing'],
       ['convolutions', population.depth[row]],
       ['parameters', population.parameters[row] ? amount(population.parameters[row]) : ''],
       ['learning rate', rate(population.learning_rate[row])],
-      ['cost', population.flops[row] ? `${flop(population.flops[row])}, ${span(population.seconds[row])}` : ''],
+      ['cost', population.flops[row] ? flop(population.flops[row]) : ''],
+      ['trained for', population.flops[row] ? span(population.seconds[row]) : ''],
       ['generation', population.ancestors(row).length],
     ]} />
     <p class="buttons"><button class="primary" onClick=${() => open('individual', id)}>Network</button><button onClick=${() => open('lineage', id)}>Lineage</button></p>

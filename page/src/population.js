@@ -36,6 +36,12 @@ export class Population {
   }
 
   apply(message) {
+    this.take(message);
+    this.derive();
+  }
+
+  // Lays a message over what is known; whoever draws calls `derive` first.
+  take(message) {
     const { rows } = message;
     let most = this.size;
     for (const index of rows.index) if (index >= most) most = index + 1;
@@ -60,7 +66,6 @@ export class Population {
       const to = this[name];
       for (let i = 0; i < from.length; i++) to[rows.index[i]] = from[i];
     }
-    this.derive();
   }
 
   // In the order in which they became alive: who was the how-manieth, what had been spent, for how long.

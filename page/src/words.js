@@ -17,6 +17,7 @@ export const whole = (value) => (value == null ? '–' : Math.round(value).toLoc
 export function span(seconds) {
   if (seconds == null || Number.isNaN(seconds)) return '–';
   const s = Math.max(0, seconds);
+  if (s > 0 && s < 0.1) return `${Math.max(1, Math.round(1000 * s))} ms`;
   if (s < 10) return `${s.toFixed(1)} s`;
   if (s < 60) return `${Math.round(s)} s`;
   if (s < 3600) return `${Math.floor(s / 60)} m ${String(Math.round(s) % 60).padStart(2, '0')} s`;
@@ -30,7 +31,7 @@ export const INCREMENTS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30,
 // Of an axis: as many digits as the distance between two ticks needs.
 export function ticks(values) {
   const step = values[1] - values[0];
-  if (!(values.at(-1) < 60)) return values.map((value) => (value ? span(value).replace(/ 00 [sm]$/, '') : '0'));
+  if (!(values.at(-1) < 60)) return values.map((value) => (value ? span(value).replace(/ 00 [sm]$|[.]0(?= s$)/, '') : '0'));
   const digits = step < 0.1 ? 2 : Number.isInteger(step) ? 0 : 1;
   return values.map((value) => (value == null ? '' : `${value.toFixed(digits)} s`));
 }
@@ -38,6 +39,11 @@ export function ticks(values) {
 export const clock = (wall) => (wall ? new Date(1000 * wall).toLocaleString() : '–');
 
 export const bytes = (value) => flop(value, 'B');
+
+// A difference of two fitnesses; percent of percent would be something else.
+export const points = (gain) => `${gain >= 0 ? '+' : '−'}${(100 * Math.abs(gain)).toFixed(2)} points`;
+
+export const several = (count, one, more = `${one}s`) => `${whole(count)} ${count === 1 ? one : more}`;
 
 export const rate = (value) => (value == null || Number.isNaN(value) ? '–' : `${+value.toPrecision(3)}`);
 

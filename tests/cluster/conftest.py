@@ -1,41 +1,28 @@
-"""Ray and Slurm for real, on this machine: `make test-cluster` asks for them, since they are slow to start."""
+"""Ray and Slurm for real, on this machine: `make test-cluster` asks for them, since they are slow to start.
+
+GENEPOOL_CLUSTER=1 wants all of it, and what is missing is a failure; GENEPOOL_CLUSTER=ray leaves Slurm out.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 TOKEN = "5ec4e70fn0b0dy" * 3
 """Of the test cluster: it must turn up nowhere but in the environment."""
-if os.environ.get("GENEPOOL_CLUSTER"):
+ASKED = os.environ.get("GENEPOOL_CLUSTER", "")
+collect_ignore_glob = {"": ["test_*.py"], "ray": ["test_slurm.py"]}.get(ASKED, [])
+if ASKED:
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)  # Ray reads them when it is imported
-    collect_ignore_glob = []
-else:
-    collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture(scope="session")
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A package with a mutation that has a bug, installed on all nodes; only odds that name it bring it in."""
-    package = tmp_path_factory.mktemp("package")
-    info = package / "stranger-1.0.dist-info"
-    info.mkdir()
-    (package / "stranger.py").write_text(
-        "class Sabotage:\n    def mutate(self, dna, rng):\n        raise ZeroDivisionError('a loose screw')\n"
-    )
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[genepool.mutations]\nsabotage = stranger:Sabotage\n")
-    return package
-
-
-@pytest.fixture(scope="session")
-def cluster(plugin: Path) -> Iterator[object]:
+def cluster() -> Iterator[object]:
     """Three nodes of a Ray cluster, each with one core; one Ray for the whole suite, tried twice."""
-    ray = pytest.importorskip("ray")
+    import ray
     from ray.cluster_utils import Cluster
 
     made = None
@@ -43,7 +30,7 @@ def cluster(plugin: Path) -> Iterator[object]:
         made = Cluster()
         try:
             for _ in range(3):
-                made.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(plugin)})
+                made.add_node(num_cpus=1)
             break
         except Exception as error:  # noqa: BLE001 - Ray raises bare ones when a busy machine is too slow for it
             with contextlib.suppress(Exception):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from genepool.cli import cli
 from genepool.experiment import Experiment
 from genepool.settings import preset
-
-yaml = pytest.importorskip("yaml")
-kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
 
 @pytest.mark.parametrize("more", [(), ("--gpus-per-worker", "1", "--memory", "2G", "--cpus-per-worker", "4")])

@@ -61,6 +61,27 @@ def test_the_script_of_a_slurm_array_works(directory, tmp_path):
     assert len(Experiment.open(directory).history().finished()) == 3
 
 
+@pytest.mark.parametrize(
+    ("codes", "code", "requeued"), [("75", 75, 1), ("143", 143, 1), ("1 9 0", 0, 0), ("1 75", 75, 1), ("2", 2, 0)]
+)
+def test_a_worker_that_was_told_to_stop_is_requeued_and_one_that_died_begins_again(
+    codes, code, requeued, directory, tmp_path
+):
+    """With stand-ins for Slurm's programs, and no waiting; tests/cluster has the real ones."""
+    script = launch("slurm", directory, "--workers", 1).output
+    (tmp_path / "codes").write_text(codes.replace(" ", "\n") + "\n")
+    put(tmp_path / "bin/srun", f"code=$(head -n 1 {tmp_path}/codes); sed -i 1d {tmp_path}/codes; exit $code")
+    put(tmp_path / "bin/scontrol", f'echo "$@" >> {tmp_path}/said')
+    put(tmp_path / "bin/sleep", "exit 0")
+    environment = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    environment |= {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
+    done = subprocess.run(["bash", "-s"], input=script, text=True, check=False, env={**os.environ, **environment})
+    assert done.returncode == code
+    assert (tmp_path / "codes").read_text() == ""
+    said = (tmp_path / "said").read_text() if (tmp_path / "said").exists() else ""
+    assert said == "requeue 7_3\n" * requeued
+
+
 def test_an_indexed_job_of_kubernetes(directory):
     result = launch(
         "k8s", directory, "--workers", 4, "--image", "registry/genepool:1", "--claim", "shared", "--memory", "1G"

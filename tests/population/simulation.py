@@ -19,7 +19,7 @@ from typing import Any
 from unittest import mock
 
 from genepool.errors import GenepoolError, StepAbandoned
-from genepool.population import DirectoryPopulation, State, manifest
+from genepool.population import DirectoryPopulation, Files, State, manifest
 from genepool.population.check import Report, check
 
 from .fake_files import Crash, Disk, FakeFiles, Folder
@@ -96,7 +96,7 @@ class Simulation:
             self.kind.establish(ROOT, population_size=plan.size, lease=plan.lease, files=self.client())
         self.disk.sync()
 
-    def client(self, meddle: Any = None, stale: float = 0.0, number: int = 0) -> FakeFiles:
+    def client(self, meddle: Any = None, stale: float = 0.0, number: int = 0) -> Files:
         return FakeFiles(
             self.disk,
             rng=self.rng,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from genepool.errors import GenepoolError
-from genepool.population import Checkpoint, DirectoryPopulation, Individual, State
+from genepool.population import Checkpoint, DirectoryPopulation, Files, Individual, State
 from genepool.population.check import check
 from genepool.population.manifest import publish_config
 from genepool.testing import Clock, make_birth, make_weights
@@ -92,6 +92,8 @@ class Meddler:
 class World:
     """A small population with one of everything, and a worker that is about to meet a fault."""
 
+    meddlers: type[Meddler] = Meddler
+
     def __init__(self, fault: str, *, persistent: bool = False, durability: str = "safe") -> None:
         self.disk, self.clock = Disk(), Clock()
         self.rng = random.Random(1)
@@ -107,13 +109,13 @@ class World:
         other.save_checkpoint(self.orphan, Checkpoint(step=5, data=b"five"))
         self.adoptable = other.create(make_birth(4))
         self.leave_a_result(other, self.adoptable)
-        self.meddler = Meddler(fault, persistent=persistent)
+        self.meddler = self.meddlers(fault, persistent=persistent)
         self.files = self.client(self.meddler)
         self.worker = DirectoryPopulation.open("/exp", files=self.files)
         self.mine = self.worker.create(make_birth(5, parents=(self.alive,)), parent=self.alive)
         self.finished = {self.alive.id: 0.1, self.dead.id: 0.2}
 
-    def client(self, meddle: Any = None) -> FakeFiles:
+    def client(self, meddle: Any = None) -> Files:
         return FakeFiles(self.disk, rng=self.rng, clock=self.clock, durability=self.durability, meddle=meddle)
 
     def grow(self, worker: DirectoryPopulation, number: int) -> Individual:
@@ -208,9 +210,17 @@ OPERATIONS: dict[str, Callable[[World], object]] = {
 }
 
 
-def run(operation: str, fault: str, number: int, *, persistent: bool, durability: str = "safe") -> bool:
+def run(
+    operation: str,
+    fault: str,
+    number: int,
+    *,
+    persistent: bool,
+    durability: str = "safe",
+    kind: type[World] = World,
+) -> bool:
     """One case; False when the operation makes fewer calls than that."""
-    world = World(fault, persistent=persistent, durability=durability)
+    world = kind(fault, persistent=persistent, durability=durability)
     world.clock.advance(LEASE / 10)
     world.meddler.left = number
     with contextlib.suppress(GenepoolError, Crash):

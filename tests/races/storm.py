@@ -51,7 +51,7 @@ def storm(folder: Path, plan: Plan) -> Verdict:
         calm[0] = 1
         crowd.settle(2 * plan.lease + 1)
         crowd.end()
-        seen = onlooker.faults()
+        told_to_it, seen = onlooker.verdict()
     finally:
         crowd.end_at_once()
         onlooker.end_at_once()
@@ -63,7 +63,7 @@ def storm(folder: Path, plan: Plan) -> Verdict:
         "SIGSTOP": crowd.blows["stop"],
         "SIGTERM": crowd.blows["terminate"],
     }
-    figures = {**blows, **verdict.figures, "seconds": round(time.monotonic() - start)}
+    figures = {**blows, **verdict.figures, **told_to_it, "seconds": round(time.monotonic() - start)}
     return Verdict(figures=figures, faults=[*verdict.faults, *seen])
 
 
