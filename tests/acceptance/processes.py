@@ -15,6 +15,7 @@ from genepool.analysis import Row
 from genepool.experiment import Experiment
 from genepool.population import Individual, State
 from genepool.settings import override, preset
+from tests import door
 
 COMMAND = [sys.executable, "-m", "genepool"]
 PATIENCE = 60.0
@@ -88,5 +89,5 @@ def wait_until(true: Callable[[], object], seconds: float = PATIENCE) -> None:
 
 def assert_sound(directory: Path) -> None:
     """Every invariant holds, as a user would find out."""
-    result = genepool("check", directory)
+    result = door.genepool("check", directory)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -6,11 +6,12 @@ import signal
 import time
 from pathlib import Path
 
+from genepool.experiment import Experiment
+
 from .processes import (
     assert_sound,
     experiment,
     finished,
-    genepool,
     started,
     steps_done,
     training,
@@ -18,7 +19,7 @@ from .processes import (
     workers_of,
 )
 
-ENDLESS = "1000000"
+ENDLESS = 1_000_000
 
 
 def all_busy(directory: Path) -> bool:
@@ -30,7 +31,7 @@ def all_busy(directory: Path) -> bool:
 def lived_then_busy(directory: Path) -> None:
     """Waits until somebody is alive and two trainings have begun that will not end by themselves."""
     wait_until(lambda: len(finished(directory)) >= 2)
-    assert genepool("set", directory, f"steps={ENDLESS}").returncode == 0
+    Experiment.open(directory).set({"steps": ENDLESS})
     wait_until(lambda: all_busy(directory))
 
 
@@ -58,7 +59,7 @@ def test_twice_ends_at_once(tmp_path: Path) -> None:
         known = finished(directory)
         start = time.monotonic()
         launcher.send_signal(signal.SIGINT)
-        time.sleep(0.1)
+        assert any("Ctrl-C again ends at once" in line for line in launcher.stderr)
         launcher.send_signal(signal.SIGINT)
         launcher.communicate(timeout=40)
         assert time.monotonic() - start < 3

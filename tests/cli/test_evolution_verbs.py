@@ -11,20 +11,17 @@ from pathlib import Path
 import pytest
 
 from genepool.experiment import Experiment
+from tests.door import genepool
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
-
-
-def run(*arguments, **options):
-    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
 
 
 @pytest.fixture(scope="module")
 def evolved(tmp_path_factory):
     """The directory of an experiment of some 25 individuals, and what `run` printed."""
     directory = tmp_path_factory.mktemp("evolved") / "experiment"
-    command = ("run", directory, "--workers", 2, "--population", 6, "--steps", 60, "--individuals", 25, "--seed", 3)
-    result = run(*command, "--set", "time=0", "--set", "lease=5")
+    command = ("run", directory, "--workers", 2, "--population", 6, "--steps", 30, "--individuals", 25, "--seed", 3)
+    result = genepool(*command, "--set", "time=0", "--set", "lease=5")
     assert result.returncode == 0, result.stderr
     return directory, result
 
@@ -48,8 +45,8 @@ def test_run_prints_the_best_network_its_accuracies_and_its_cost(evolved):
 
 def test_the_model_that_is_kept_is_the_best_and_can_be_trained_on(evolved):
     directory, _ = evolved
-    facts = json.loads(run("best", directory, "--json").stdout)
-    again = run(
+    facts = json.loads(genepool("best", directory, "--json").stdout)
+    again = genepool(
         "train", directory / "best" / "dna.json", "--parent", facts["weights"], "--steps", 0, "--json",
     )  # fmt: skip
     assert json.loads(again.stdout)["fitness"] == facts["fitness"]
@@ -63,15 +60,15 @@ def test_test_accuracy_is_measured_once_for_the_chosen_one_only(evolved):
     facts = json.loads(kept.read_text())
     facts["test_accuracy"] = 0.123
     kept.write_text(json.dumps(facts))
-    assert json.loads(run("best", directory, "--json").stdout)["test_accuracy"] == 0.123
+    assert json.loads(genepool("best", directory, "--json").stdout)["test_accuracy"] == 0.123
     kept.unlink()
-    assert json.loads(run("best", directory, "--no-test", "--json").stdout)["test_accuracy"] is None
-    assert json.loads(run("best", directory, "--json").stdout)["test_accuracy"] != 0.123
+    assert json.loads(genepool("best", directory, "--no-test", "--json").stdout)["test_accuracy"] is None
+    assert json.loads(genepool("best", directory, "--json").stdout)["test_accuracy"] != 0.123
 
 
 def test_status_tells_how_it_stands(evolved):
     directory, _ = evolved
-    facts = json.loads(run("status", directory, "--json").stdout)
+    facts = json.loads(genepool("status", directory, "--json").stdout)
     assert 25 <= facts["individuals"] <= 27
     assert 4 <= facts["alive"] + facts["training"] <= 8
     assert facts["over"] == "25 individuals have been trained"
@@ -80,7 +77,7 @@ def test_status_tells_how_it_stands(evolved):
     assert sum(one["individuals"] for one in facts["workers"].values()) == facts["individuals"]
     assert all(0 < one["overhead"] < 1 for one in facts["workers"].values())
     assert 0 < facts["overhead"] < 1
-    page = run("status", directory).stdout
+    page = genepool("status", directory).stdout
     assert re.search(r"overhead     \d+\.\d % .*: \S+ \d+ %, \S+ \d+ %", page)
     assert "individuals trained" in page
     assert "25 individuals have been trained" in page
@@ -88,27 +85,27 @@ def test_status_tells_how_it_stands(evolved):
 
 def test_lineage_leads_from_the_beginning_to_the_best(evolved):
     directory, _ = evolved
-    chain = json.loads(run("lineage", directory, "--json").stdout)
+    chain = json.loads(genepool("lineage", directory, "--json").stdout)
     assert chain[0]["mutations"] == []
-    assert chain[-1]["fitness"] == json.loads(run("best", directory, "--json").stdout)["fitness"]
+    assert chain[-1]["fitness"] == json.loads(genepool("best", directory, "--json").stdout)["fitness"]
     assert set(chain[0]) == {
         "id", "mutations", "second", "fitness", "accuracy", "learning_rate", "parameters", "state", "network",
     }  # fmt: skip
-    assert "(the beginning)" in run("lineage", directory, chain[0]["id"][-8:]).stdout
+    assert "(the beginning)" in genepool("lineage", directory, chain[0]["id"][-8:]).stdout
 
 
 def test_check_finds_nothing_and_finds_damage(evolved, tmp_path):
     import shutil
 
     directory, _ = evolved
-    clean = run("check", directory)
+    clean = genepool("check", directory)
     assert (clean.returncode, clean.stdout.splitlines()[-1]) == (0, "every invariant holds")
     broken = tmp_path / "broken"
     shutil.copytree(directory, broken)
     victim = next(broken.glob("pop/*/A1_*/*.weights.safetensors"))
     data = victim.read_bytes()
     victim.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    result = run("check", broken, "--json")
+    result = genepool("check", broken, "--json")
     assert result.returncode == 1
     [violation] = json.loads(result.stdout)["violations"]
     assert violation["invariant"] == "I3"
@@ -117,7 +114,7 @@ def test_check_finds_nothing_and_finds_damage(evolved, tmp_path):
 
 def test_replay_of_the_best_reaches_the_recorded_fitness(evolved):
     directory, _ = evolved
-    result = run("replay", directory, "--json")
+    result = genepool("replay", directory, "--json")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["agrees"] is True
 
@@ -128,11 +125,11 @@ def test_a_record_that_was_tampered_with_does_not_replay(evolved, tmp_path):
     directory, _ = evolved
     forged = tmp_path / "forged"
     shutil.copytree(directory, forged)
-    best = json.loads(run("best", directory, "--json").stdout)
+    best = json.loads(genepool("best", directory, "--json").stdout)
     [place] = forged.glob(f"pop/*/A1_{best['id']}_*")
     record = place / "dna.json"
     record.write_text(re.sub(r'"training_seed":\d+', '"training_seed":5', record.read_text()))
-    result = run("replay", forged)
+    result = genepool("replay", forged)
     assert result.returncode == 1
     assert "NOT agree" in result.stdout
 
@@ -142,11 +139,11 @@ def test_set_publishes_a_version_that_says_what_changed(evolved, tmp_path):
 
     directory = tmp_path / "copy"
     shutil.copytree(evolved[0], directory)
-    result = run("set", directory, "mutations=2", "mutation_odds.identity=3")
+    result = genepool("set", directory, "mutations=2", "mutation_odds.identity=3")
     assert result.stdout.splitlines()[0] == "settings version 2"
     assert "mutations: 1 -> 2" in result.stdout
-    assert "nothing changed" in run("set", directory, "mutations=2").stdout
-    assert json.loads(run("status", directory, "--json").stdout)["settings_version"] == 2
+    assert "nothing changed" in genepool("set", directory, "mutations=2").stdout
+    assert json.loads(genepool("status", directory, "--json").stdout)["settings_version"] == 2
 
 
 def test_gc_collects_the_dead_and_keeps_their_records(evolved, tmp_path):
@@ -154,16 +151,16 @@ def test_gc_collects_the_dead_and_keeps_their_records(evolved, tmp_path):
 
     directory = tmp_path / "copy"
     shutil.copytree(evolved[0], directory)
-    before = json.loads(run("status", directory, "--json").stdout)
-    assert run("gc", directory).stdout.endswith("individuals collected\n")
-    after = json.loads(run("status", directory, "--json").stdout)
+    before = json.loads(genepool("status", directory, "--json").stdout)
+    assert genepool("gc", directory).stdout.endswith("individuals collected\n")
+    after = json.loads(genepool("status", directory, "--json").stdout)
     assert after["dead"] == 0
     assert after["individuals"] == before["individuals"]
-    assert run("check", directory).returncode == 0
+    assert genepool("check", directory).returncode == 0
 
 
 def test_doctor_finds_the_local_disk_safe(tmp_path):
-    result = run("doctor", tmp_path)
+    result = genepool("doctor", tmp_path)
     assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "safe")
     assert list(tmp_path.iterdir()) == []
 
@@ -232,7 +229,7 @@ BAD = {
 
 @pytest.mark.parametrize(("arguments", "said"), BAD.values(), ids=BAD)
 def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, said, mess):
-    result = run(*arguments, cwd=mess)
+    result = genepool(*arguments, cwd=mess)
     assert result.returncode == 2, result.stdout + result.stderr
     assert said in result.stderr
     assert "Traceback" not in result.stderr
@@ -240,17 +237,17 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, said, mess):
 
 
 def test_a_worker_on_a_spent_budget_stops_at_once(evolved):
-    result = run("worker", evolved[0])
+    result = genepool("worker", evolved[0])
     assert result.returncode == 0
     assert "The worker stops: 25 individuals have been trained." in result.stderr
 
 
 def test_workers_that_would_not_fit_into_memory_are_refused_before_any_starts(tmp_path):
-    result = run("run", tmp_path / "e", "--workers", 100_000)
+    result = genepool("run", tmp_path / "e", "--workers", 100_000)
     assert result.returncode == 2
     assert re.search(r"100000 workers .* GiB of memory .* use at most \d+ workers", result.stderr)
     assert len(result.stderr.splitlines()) == 1
-    result = run("run", tmp_path / "e", "--workers", 1, "--memory", "lots")
+    result = genepool("run", tmp_path / "e", "--workers", 1, "--memory", "lots")
     assert result.returncode == 2
     assert "not an amount of memory" in result.stderr
 
@@ -258,7 +255,7 @@ def test_workers_that_would_not_fit_into_memory_are_refused_before_any_starts(tm
 def test_an_individual_over_a_worker_s_share_is_recorded_with_fitness_0_and_the_reason(tmp_path):
     """A batch so large that no network at all fits into the little that the worker may take."""
     directory = tmp_path / "e"
-    result = run(
+    result = genepool(
         "run", directory, "--preset", "faithful", "--workers", 1, "--population", 3, "--steps", 5, "--individuals", 4,
         "--memory", "330M",
         "--set", "time=0", "--set", "batch=5000",
@@ -269,6 +266,6 @@ def test_an_individual_over_a_worker_s_share_is_recorded_with_fitness_0_and_the_
 
 
 def test_a_mistyped_data_set_leaves_no_directory_behind(tmp_path):
-    wrong = run("run", tmp_path / "new", "--data", "fashion-mimi")
+    wrong = genepool("run", tmp_path / "new", "--data", "fashion-mimi")
     assert wrong.returncode == 2
     assert not (tmp_path / "new").exists()

@@ -13,9 +13,9 @@ from PIL import Image
 from genepool.cli import cli
 from genepool.experiment import Experiment
 from genepool.nn.data import prepare
+from tests import door
 from tests.photographs import digits, photographs
 
-GENEPOOL = str(Path(sys.executable).parent / "genepool")
 STRANGER = Path(__file__).parent.parent / "acceptance" / "stranger.py"
 ENDS = {"torch": ".pt2", "onnx": ".onnx", "source": "-source"}
 
@@ -53,12 +53,9 @@ class Evolved:
             (self.models / f"{name}.shape").write_text(json.dumps(pixels.shape))
 
     def _evolve(self, name, data):
-        command = ("run", self.folder / name, "--data", data, "--workers", 1, "--population", 4, "--individuals", 6)
-        changes = ("--preset", "faithful", "--steps", 40, "--seed", 1, "--set", "mutations=12", "--set", "time=0")
-        result = subprocess.run(
-            [GENEPOOL, *map(str, command + changes)], capture_output=True, text=True, check=False, timeout=120
-        )
-        assert result.returncode == 0, result.stderr
+        small = ("population_size=4", "individuals=6", "steps=40", "seed=1", "mutations=12")
+        door.evolved(self.folder / name, f"data={data}", *small)
+        told("best", self.folder / name)
 
     def dataset(self, name):
         return prepare(Experiment.open(self.folder / name).source())

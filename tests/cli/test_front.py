@@ -1,10 +1,7 @@
 """`genepool best --front`, against brute force over everybody that a real population has seen."""
 
 import json
-import subprocess
-import sys
 import time
-from pathlib import Path
 from random import Random
 
 import msgspec
@@ -16,15 +13,14 @@ from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation, Files, Fossil, Result, naming
 from genepool.population.fossils import Archive
 from genepool.settings import Settings
+from tests.door import genepool
 from tests.networks import random_dna
 
-GENEPOOL = str(Path(sys.executable).parent / "genepool")
-LIVED, FOSSILS = 120, 20_000
+LIVED, FOSSILS = 120, 10_000
 
 
 def front(directory, *options):
-    command = [GENEPOOL, "best", str(directory), "--front", *options]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = genepool("best", directory, "--front", *options)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -107,7 +103,7 @@ def test_the_front_is_that_of_brute_force_and_knows_whose_weights_are_there(tmp_
     assert ("milliseconds" in page) is timed
 
 
-def test_twenty_thousand_that_are_long_dead_take_seconds(tmp_path):
+def test_ten_thousand_that_are_long_dead_take_seconds(tmp_path):
     directory = tmp_path / "experiment"
     told, _ = made(directory, 4, timed=False)
     rng, who = Random(5), naming.make_who(Random(6).randbytes)
@@ -126,9 +122,9 @@ def test_twenty_thousand_that_are_long_dead_take_seconds(tmp_path):
         archive.add(Fossil(name=name, birth=birth, result=result))
         told[identity] = evaluation
     archive.close()
-    started = time.monotonic()
+    started = time.process_time()
     points = json.loads(front(directory, "--json"))
-    assert time.monotonic() - started < 30  # about two on an idle core
+    assert time.process_time() - started < 10  # about one on an idle core; each with each would take far longer
     assert {criteria(told[point["id"]]) for point in points} == undominated(told.values())
 
 

@@ -3,27 +3,20 @@
 import json
 import math
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from genepool.dna import Shape, size
 from genepool.experiment import Experiment
 from genepool.objective import Objective
+from tests.door import evolved, genepool
 
-GENEPOOL = str(Path(sys.executable).parent / "genepool")
 FASHION = (Shape(28, 28, 1), 10)
 SHORT = ("--workers", 1, "--steps", 30, "--time", 0, "--seed", 5)
 
 
-def run(*arguments):
-    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
 def told(*arguments):
-    result = run(*arguments)
+    result = genepool(*arguments)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -75,7 +68,7 @@ def test_the_best_is_the_fittest_and_all_that_speaks_of_accuracy_means_accuracy(
 
 
 def test_what_an_experiment_strives_for_cannot_change_under_way(frugal):
-    refused = run("set", frugal[0], "objective=accuracy")
+    refused = genepool("set", frugal[0], "objective=accuracy")
     assert refused.returncode == 2
     assert "objective" in refused.stderr
     assert "Traceback" not in refused.stderr
@@ -83,8 +76,8 @@ def test_what_an_experiment_strives_for_cannot_change_under_way(frugal):
 
 def test_without_redraws_a_network_over_a_limit_is_not_trained_and_says_why(tmp_path):
     directory = tmp_path / "experiment"
-    told("run", directory, *SHORT, "--preset", "faithful", "--individuals", 12, "--population", 3,
-         "--set", "mutation_odds.insert-convolution=1", "--max-flops", 20_000)  # fmt: skip
+    settings = ("steps=10", "individuals=12", "population_size=3", "seed=5", "max_flops=20000")
+    evolved(directory, *settings, "mutation_odds.insert-convolution=1")
     refused = [row for row in rows(directory) if row.evaluation.flops_image > 20_000]
     assert refused
     for row in refused:
@@ -112,7 +105,7 @@ def test_networks_over_the_time_live_below_all_that_keep_it(tmp_path):
 
 @pytest.mark.parametrize("option", [("--objective", "speed"), ("--max-flops", -1), ("--max-milliseconds", "nan")])
 def test_goals_that_mean_nothing_are_refused_in_a_sentence(tmp_path, option):
-    refused = run("run", tmp_path / "experiment", *option)
+    refused = genepool("run", tmp_path / "experiment", *option)
     assert refused.returncode == 2
     assert "Traceback" not in refused.stderr
     assert not (tmp_path / "experiment").exists()

@@ -12,12 +12,9 @@ import pytest
 from genepool.evolution import Intervention
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
+from tests.door import genepool, work_on
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
-
-
-def genepool(*arguments):
-    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +100,7 @@ def test_there_must_be_an_experiment(tmp_path):
 
 def test_it_is_obeyed_by_workers_at_work_and_ends_though_they_are_killed_in_between(tmp_path):
     directory = tmp_path / "e"
-    settings = ["population_size=4", "steps=100", "individuals=40", "time=0", "lease=1", "validation=200"]
+    settings = ["population_size=4", "steps=50", "individuals=32", "time=0", "lease=1", "validation=200"]
     experiment = Experiment.create(directory, override(preset("faithful"), [*settings, "durability=fast"]))
 
     def finished():
@@ -121,7 +118,7 @@ def test_it_is_obeyed_by_workers_at_work_and_ends_though_they_are_killed_in_betw
     wait_for(spent.individuals + 4)
     worker.kill()
     worker.wait()
-    assert genepool("worker", directory).returncode == 0
+    work_on(experiment)
     rows = sorted(experiment.history().rows.values(), key=lambda row: row.birth.created)
     told = "".join(str(len(row.birth.mutations)) for row in rows).lstrip("0")
     assert re.fullmatch("1*5{8,13}1+", told), told

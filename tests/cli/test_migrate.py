@@ -1,36 +1,27 @@
 """`genepool migrate`: the best of one real population in another, which may be at work and has but to take them."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
+from tests.door import evolved, genepool, work_on
 
-GENEPOOL = str(Path(sys.executable).parent / "genepool")
 SMALL = ["population_size=4", "steps=12", "durability=fast", "validation=200", "workers=1", "time=0"]
-
-
-def genepool(*arguments):
-    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A population of trained individuals."""
     directory = tmp_path_factory.mktemp("home") / "first"
-    Experiment.create(directory, override(preset("faithful"), [*SMALL, "individuals=10"]))
-    assert genepool("worker", directory, "--number", 0).returncode == 0
-    return directory
+    return evolved(directory, *SMALL, "individuals=10").path
 
 
 def test_the_best_arrive_with_weights_and_lineage_and_evolution_goes_on_with_them(home, tmp_path):
     there = tmp_path / "second"
-    Experiment.create(there, override(preset("faithful"), [*SMALL, "individuals=12", "seed=1"]))
+    second = Experiment.create(there, override(preset("faithful"), [*SMALL, "individuals=12", "seed=1"]))
     moved = genepool("migrate", home, there, "--best", 2, "--json")
     assert moved.returncode == 0, moved.stderr
     migrants = json.loads(moved.stdout)
@@ -54,7 +45,7 @@ def test_the_best_arrive_with_weights_and_lineage_and_evolution_goes_on_with_the
     assert refused.returncode == 2
     assert f"replay {migrants[0]['former']} there" in refused.stderr
 
-    assert genepool("worker", there, "--number", 0).returncode == 0
+    work_on(second)
     children = [row for row in Experiment.open(there).history().finished() if row.birth.parents]
     lines = [row for row in children if row.birth.parents[0] in {migrant["id"] for migrant in migrants}]
     assert lines, "those who came have children"

@@ -1,23 +1,16 @@
 """A real evolution with races and averages, and the replay of individuals that were raced."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from genepool.experiment import Experiment
+from tests.door import genepool
 
-GENEPOOL = str(Path(sys.executable).parent / "genepool")
 BUDGETS = {
     "steps": ("--steps", 120, "--individuals", 4, "--set", "time=0"),
     "time": ("--time", "12s", "--set", "affordable=0", "--set", "first_share=0.1", "--set", "finish=0"),
 }
-
-
-def run(*arguments):
-    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.thorough
@@ -26,7 +19,7 @@ def test_individuals_that_were_raced_say_so_and_replay(budget, tmp_path):
     directory = tmp_path / "experiment"
     sets = ("racing=0.5", "averaging=0.25", "mutation_odds.grow-convolution=1000")  # growth clearly wins at first
     extras = ("--workers", 1, "--population", 2, "--seed", 2, *(word for one in sets for word in ("--set", one)))
-    result = run("run", directory, *extras, *BUDGETS[budget])
+    result = genepool("run", directory, *extras, *BUDGETS[budget])
     assert result.returncode == 0, result.stderr
     rows = Experiment.open(directory).history().finished()
     raced = [row for row in rows if row.evaluation.raced]
@@ -37,13 +30,13 @@ def test_individuals_that_were_raced_say_so_and_replay(budget, tmp_path):
     for row in decided:
         assert row.evaluation.turns[-1][1] == row.evaluation.steps
     deepest = max(decided or raced, key=lambda row: row.result.finished)
-    again = run("replay", directory, deepest.id, "--json")
+    again = genepool("replay", directory, deepest.id, "--json")
     assert again.returncode == 0, again.stderr + again.stdout
     assert json.loads(again.stdout)["agrees"] is True
 
 
 def test_a_race_that_would_begin_after_the_end_is_refused(tmp_path):
-    result = run("run", tmp_path / "experiment", "--set", "racing=1.5")
+    result = genepool("run", tmp_path / "experiment", "--set", "racing=1.5")
     assert result.returncode == 2
     assert "The setting racing is 1.5, but must lie between 0 and 0.95." in result.stderr
     assert "Traceback" not in result.stderr

@@ -1,11 +1,8 @@
 """`genepool reach`: the paper's mutations to an architecture, verified by playing the printed numbers back."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 
 import msgspec
@@ -19,18 +16,14 @@ from genepool.dna.zoo import zoo
 from genepool.errors import MutationError
 from genepool.mutations import ELEVEN, apply
 from genepool.reach import Step, follow, reach, same_architecture
+from tests.door import genepool
 from tests.networks import chain, conv, random_dna
 
-GENEPOOL = str(Path(sys.executable).parent / "genepool")
 CIFAR = Shape(32, 32, 3)
 
 
-def run(*arguments):
-    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
 def steps_of(name):
-    result = run("reach", name, "--json")
+    result = genepool("reach", name, "--json")
     assert result.returncode == 0, result.stderr
     facts = json.loads(result.stdout)
     assert facts["verified"] is True
@@ -168,7 +161,7 @@ def with_a_skip_that_decides(dna):
 )
 def test_what_cannot_be_reached_is_told_in_a_sentence(tmp_path, change, reason):
     codec.write(change(chain(conv("a"), conv("b"), conv("c"))), tmp_path / "dna.json")
-    refused = run("reach", tmp_path / "dna.json")
+    refused = genepool("reach", tmp_path / "dna.json")
     assert refused.returncode == 2
     assert reason in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
@@ -176,16 +169,16 @@ def test_what_cannot_be_reached_is_told_in_a_sentence(tmp_path, change, reason):
 
 def test_a_file_is_reached_and_what_is_neither_file_nor_name_is_told(tmp_path):
     codec.write(random_dna(3), tmp_path / "dna.json")
-    assert run("reach", tmp_path / "dna.json").returncode == 0
+    assert genepool("reach", tmp_path / "dna.json").returncode == 0
     for wrong in ("resnet-11", tmp_path / "missing.json", "x" * 5000):
-        refused = run("reach", wrong)
+        refused = genepool("reach", wrong)
         assert refused.returncode == 2
         assert "Traceback" not in refused.stderr
-    assert "resnet-110" in run("reach", "resnet-11").stderr
+    assert "resnet-110" in genepool("reach", "resnet-11").stderr
 
 
 def test_long_sequences_are_cut_short_unless_all_is_asked_for():
-    short, everything = (run("reach", "resnet-110", *options).stdout for options in ((), ("--all",)))
+    short, everything = (genepool("reach", "resnet-110", *options).stdout for options in ((), ("--all",)))
     assert "223 mutations" in short
     assert "213 more; --all prints them" in short
     numbers = [int(line.split()[0]) for line in everything.splitlines()[2:] if line[:1].isdigit()][:223]

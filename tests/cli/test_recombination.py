@@ -1,36 +1,21 @@
 """An evolution with recombination on real images: what the verbs tell of children of two, and that they repeat."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from genepool.experiment import Experiment
+from tests.door import evolved, genepool
 
-GENEPOOL = str(Path(sys.executable).parent / "genepool")
-
-
-def genepool(*arguments):
-    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(scope="module", params=["weights", "fusion", "probabilities"])
-def evolved(request, tmp_path_factory):
-    directory = tmp_path_factory.mktemp(request.param) / "experiment"
-    done = genepool(
-        "run", directory, "--preset", "faithful", "--workers", 1, "--population", 5, "--steps", 12, "--individuals", 16,
-        "--set", f"recombination={request.param}", "--set", "recombination_odds=0.6", "--set", "time=0",
-        "--set", "durability=fast", "--set", "validation=200", "--set", "mutation_odds.identity=1",
-        "--set", "mutation_odds.insert-convolution=1", "--seed", 2,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return directory, Experiment.open(directory).history()
+SMALL = (
+    *("population_size=5", "steps=12", "individuals=16", "recombination_odds=0.6", "validation=200", "seed=2"),
+    *("mutation_odds.identity=1", "mutation_odds.insert-convolution=1"),
+)
 
 
-def test_children_of_two_are_trained_told_and_repeated(evolved):
-    directory, history = evolved
+@pytest.mark.parametrize("way", ["weights", "fusion", "probabilities"])
+def test_children_of_two_are_trained_told_and_repeated(way, tmp_path):
+    directory = tmp_path / "experiment"
+    history = evolved(directory, *SMALL, f"recombination={way}").history()
     of_two = [row for row in history.finished() if len(row.birth.parents) == 2]
     assert len(of_two) >= 3
     assert all(row.evaluation.reason is None for row in of_two)

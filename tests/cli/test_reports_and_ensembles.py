@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from genepool.experiment import Experiment
 from genepool.settings import from_values, preset, to_values
 from genepool.study import read_plan, read_study, shipped_plans
 from genepool.study.statistics import correlation, sign_test
+from tests.door import genepool
 
 PLAN = """
 about = "Is <script>alert(1)</script> | a [link](http://x) evil?"
@@ -48,10 +50,6 @@ set = { mutations = 1 }
 spent = 0.8
 reset_weights = true
 """
-
-
-def genepool(*words):
-    return subprocess.run([sys.executable, "-m", "genepool", *map(str, words)], capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +93,13 @@ def test_whoever_sets_a_validation_record_is_tested_and_the_last_one_is_reported
 
 
 def test_the_same_study_gives_the_same_report(study, tmp_path):
-    for name in ("one", "two"):
-        done = genepool("report", study, "--out", tmp_path / name)
-        assert done.returncode == 0, done.stderr
-    files = sorted(path.name for path in (tmp_path / "one").iterdir())
+    # In another process: the order of sets, for one, is another there.
+    command = [sys.executable, "-m", "genepool", "report", study, "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "5"})
+    files = sorted(path.name for path in tmp_path.iterdir())
     assert files == sorted(path.name for path in (study / "report").iterdir())
     for name in files:
-        content = (tmp_path / "one" / name).read_bytes()
-        assert content == (tmp_path / "two" / name).read_bytes() == (study / "report" / name).read_bytes(), name
+        assert (tmp_path / name).read_bytes() == (study / "report" / name).read_bytes(), name
     assert {"escape.svg", "escape.png", "escape.csv", "economy.png", "progress.svg", "ancestry.png"} <= set(files)
 
 

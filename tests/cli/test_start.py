@@ -1,8 +1,8 @@
 """The first contact: fast, and without torch."""
 
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,13 @@ HEAVY = ("torch", "numpy", "PIL", "rich", "matplotlib")
 
 
 def fastest(command):
-    """The best of five: other work on the machine can only make it slower."""
+    """The best of five, in seconds of the processor, which other work on the machine hardly changes."""
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        before = os.times()
         subprocess.run(command, check=True, capture_output=True)
-        times.append(time.perf_counter() - start)
+        after = os.times()
+        times.append(after.children_user + after.children_system - before.children_user - before.children_system)
     return min(times)
 
 

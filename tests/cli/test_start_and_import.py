@@ -1,21 +1,15 @@
 """Evolving on from something: a network of the zoo, a DNA, an exported model with its weights."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from genepool import Experiment
+from tests.door import genepool
 
-GENEPOOL = str(Path(sys.executable).parent / "genepool")
 SMALL = ("--workers", 1, "--population", 3, "--steps", 30, "--individuals", 4, "--set", "time=0", "--set", "lease=2")
-
-
-def genepool(*words):
-    return subprocess.run([GENEPOOL, *map(str, words)], capture_output=True, text=True, check=False)
 
 
 def done(*words):
@@ -34,7 +28,7 @@ def refused(*words):
 def model(tmp_path_factory):
     """An exported source folder, whose Python somebody has made hostile since."""
     folder = tmp_path_factory.mktemp("model")
-    done("run", folder / "e", *SMALL, "--seed", 2, "--steps", 150, "--start", Path("examples/three-convolutions.json"))
+    done("run", folder / "e", *SMALL, "--seed", 2, "--steps", 100, "--start", Path("examples/three-convolutions.json"))
     done("export", folder / "e", "--format", "source", "--out", folder / "model")
     (folder / "model" / "model.py").write_text(f"open({str(folder / 'sprung')!r}, 'w')\n")
     return folder / "model"

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from tests.door import genepool
+
 PLAN = """
 about = "Two arms."
 repeats = 2
@@ -17,7 +19,7 @@ preset = "paper"
 [settings]
 data = "fashion-mini"
 population_size = 3
-workers = 2
+workers = 1
 steps = 10
 individuals = 6
 durability = "fast"
@@ -35,10 +37,6 @@ accuracy = 0.5
 """
 
 
-def genepool(*words, **options):
-    return subprocess.run([sys.executable, "-m", "genepool", *words], capture_output=True, text=True, **options)
-
-
 @pytest.fixture
 def plan(tmp_path):
     path = tmp_path / "plan.toml"
@@ -46,38 +44,36 @@ def plan(tmp_path):
     return path
 
 
-def test_a_study_runs_all_arms_and_repeats_and_tells_of_them(plan, tmp_path):
-    done = genepool("study", str(plan), "--out", str(tmp_path / "out"), "--repeats", "1", "--json")
-    assert done.returncode == 0, done.stderr
-    lines = json.loads(done.stdout)
-    assert [line["arm"] for line in lines] == ["evolution", "random selection"]
-    assert all(line["individuals"] >= 6 and line["flops"] > 0 and 0 < line["test"] < 1 for line in lines)
-    assert (tmp_path / "out" / "report" / "economy.png").stat().st_size > 10_000
-    assert "1 of 2: evolution, seed 1" in done.stderr
-    more = genepool("study", str(plan), "--out", str(tmp_path / "out"))  # two repeats: the first is not run again
-    assert more.returncode == 0, more.stderr
-    assert "seed 1" not in more.stderr and "3 of 4: evolution, seed 2" in more.stderr
-    assert "random selection" in more.stdout and "±" in more.stdout
-
-
-def test_a_study_that_is_killed_goes_on(plan, tmp_path):
-    command = [sys.executable, "-m", "genepool", "study", str(plan), "--out", str(tmp_path / "out"), "--repeats", "1"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-    outcome = tmp_path / "out" / "evolution" / "seed-1" / "outcome.json"
+def test_a_study_that_is_killed_goes_on_and_runs_all_arms_and_repeats_once(plan, tmp_path):
+    folder = tmp_path / "out"
+    once = ("study", str(plan), "--out", str(folder), "--repeats", "1")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "genepool", *once], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    outcome = folder / "evolution" / "seed-1" / "outcome.json"
     deadline = time.monotonic() + 60
     while not outcome.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    assert "1 of 2: evolution, seed 1" in process.communicate()[1]
     before = outcome.read_bytes()
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True)
+    done = genepool(*once, "--json")
     assert done.returncode == 0, done.stderr
     assert outcome.read_bytes() == before
-    assert len(json.loads(done.stdout)) == 2
-    report = {path.name: path.read_bytes() for path in (tmp_path / "out" / "report").iterdir()}
-    again = subprocess.run(command, capture_output=True, text=True)  # everything is finished: nothing runs
+    lines = json.loads(done.stdout)
+    assert [line["arm"] for line in lines] == ["evolution", "random selection"]
+    assert all(line["individuals"] >= 6 and line["flops"] > 0 and 0 < line["test"] < 1 for line in lines)
+    assert (folder / "report" / "economy.png").stat().st_size > 10_000
+
+    report = {path.name: path.read_bytes() for path in (folder / "report").iterdir()}
+    again = genepool(*once)  # everything is finished: nothing runs
     assert again.returncode == 0 and "1 of 2" not in again.stderr and "2 of 2" not in again.stderr
-    assert report == {path.name: path.read_bytes() for path in (tmp_path / "out" / "report").iterdir()}
+    assert report == {path.name: path.read_bytes() for path in (folder / "report").iterdir()}
+
+    more = genepool("study", plan, "--out", folder)  # two repeats: the first is not run again
+    assert more.returncode == 0, more.stderr
+    assert "seed 1" not in more.stderr and "3 of 4: evolution, seed 2" in more.stderr
+    assert "random selection" in more.stdout and "±" in more.stdout
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.door import genepool
+
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 SMALL = ("--workers", 1, "--population", 3, "--steps", 5, "--individuals", 3, "--set", "time=0")
-
-
-def genepool(*words):
-    return subprocess.run([GENEPOOL, *map(str, words)], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
@@ -66,6 +64,7 @@ def test_a_tracker_that_fails_ends_no_run(tmp_path):
         "from genepool.tracking import TRACKERS\n@TRACKERS.register('mine')\nclass Mine:\n"
         "    def __init__(self, directory): pass\n    def log(self, figures, step): raise ConnectionError('gone')\n"
     )
-    result = genepool("run", tmp_path / "e", "--plugin", plugin, "--track", "mine", *SMALL)
+    command = [GENEPOOL, "run", tmp_path / "e", "--plugin", plugin, "--track", "mine", *SMALL]
+    result = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("Tracking by mine has failed, and ends: ConnectionError: gone") == 1

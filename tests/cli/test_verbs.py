@@ -1,4 +1,4 @@
-"""The verbs as a user types them: real processes, real files, real training on the shipped images."""
+"""The verbs as a user types them: real files, real training on the shipped images."""
 
 import json
 import subprocess
@@ -8,17 +8,14 @@ from pathlib import Path
 import pytest
 
 from genepool.dna import codec, initial
+from tests.door import genepool
 from tests.networks import chain, conv
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 
 
-def run(*arguments, **options):
-    return subprocess.run([GENEPOOL, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
-
-
 def facts(*arguments):
-    result = run(*arguments)
+    result = genepool(*arguments)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -35,14 +32,14 @@ def facts(*arguments):
 )
 def test_the_zoo_has_the_sizes_of_the_papers_table(name, low, high, shown, tmp_path):
     file = tmp_path / "dna.json"
-    assert run("dna", "zoo", name, "--out", file).returncode == 0
+    assert genepool("dna", "zoo", name, "--out", file).returncode == 0
     assert low <= facts("dna", "show", file, "--json")["parameters"] <= high
-    assert shown in run("dna", "show", file).stdout
+    assert shown in genepool("dna", "show", file).stdout
 
 
 def test_show_prints_a_row_a_vertex_and_a_line_a_further_edge(tmp_path):
     codec.write(chain(conv("a", depth_factor=16.0, stride_scale=1.0)), tmp_path / "dna.json")
-    page = run("dna", "show", tmp_path / "dna.json", "--image", "28x28x1").stdout
+    page = genepool("dna", "show", tmp_path / "dna.json", "--image", "28x28x1").stdout
     assert "v0      bn_relu  a      input  conv 3x3 /2  14x14        16" in page
     found = facts("dna", "show", tmp_path / "dna.json", "--image", "28x28x1", "--json")
     keys = {"image", "classes", "batch", "learning_rate", "parameters", "flops_forward", "flops_training", "memory"}
@@ -53,10 +50,11 @@ def test_show_prints_a_row_a_vertex_and_a_line_a_further_edge(tmp_path):
 
 def test_mutate_repeats_itself_with_one_seed_and_writes_what_it_prints(tmp_path):
     codec.write(initial(), tmp_path / "dna.json")
-    first, second, other = (run("dna", "mutate", tmp_path / "dna.json", "--times", 20, "--seed", s) for s in (1, 1, 2))
+    mutate = ("dna", "mutate", tmp_path / "dna.json", "--times", 20, "--seed")
+    first, second, other = (genepool(*mutate, seed) for seed in (1, 1, 2))
     assert first.stdout == second.stdout != other.stdout
     assert first.stderr.startswith("mutations: ")
-    run("dna", "mutate", tmp_path / "dna.json", "--times", 20, "--seed", 1, "--out", tmp_path / "child.json")
+    genepool(*mutate, 1, "--out", tmp_path / "child.json")
     assert (tmp_path / "child.json").read_text() == first.stdout
     found = facts("dna", "mutate", tmp_path / "dna.json", "--mutation", "insert-convolution", "--times", 3, "--json")
     assert found["mutations"] == ["insert-convolution"] * 3
@@ -64,9 +62,9 @@ def test_mutate_repeats_itself_with_one_seed_and_writes_what_it_prints(tmp_path)
 
 
 def test_dna_can_be_piped():
-    zoo = run("dna", "zoo", "resnet-20")
-    mutated = run("dna", "mutate", "-", "--seed", 3, input=zoo.stdout)
-    assert run("dna", "show", "-", input=mutated.stdout).returncode == 0
+    pipe = f"{GENEPOOL} dna zoo resnet-20 | {GENEPOOL} dna mutate - --seed 3 | {GENEPOOL} dna show - --json"
+    shown = subprocess.run(pipe, shell=True, capture_output=True, text=True, check=True)
+    assert len(json.loads(shown.stdout)["vertices"]) > 20
 
 
 def test_a_network_is_trained_saved_and_inherited_from(tmp_path):
@@ -83,14 +81,14 @@ def test_a_network_is_trained_saved_and_inherited_from(tmp_path):
     child = facts(*command, "--steps", 0, "--parent", tmp_path / "weights")
     assert child["fitness"] == parent["fitness"]
     assert child["fresh"] == []
-    page = run("train", tmp_path / "dna.json", "--steps", 50, "--set", "batch=20")
+    page = genepool("train", tmp_path / "dna.json", "--steps", 50, "--set", "batch=20")
     assert "step 50 of 50, loss" in page.stderr
     assert "of the validation images" in page.stdout
 
 
 def test_a_failed_training_says_why(tmp_path):
     codec.write(chain(conv("a", depth_factor=400_000.0)), tmp_path / "dna.json")
-    result = run("train", tmp_path / "dna.json")
+    result = genepool("train", tmp_path / "dna.json")
     assert result.returncode == 0
     assert "not trained  4,800,010 parameters" not in result.stdout
     assert "not trained" in result.stdout
@@ -181,7 +179,7 @@ BAD = {
 @pytest.mark.parametrize(("arguments", "said"), BAD.values(), ids=BAD)
 def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, said, mess):
     before = sorted(mess.rglob("*"))
-    result = run(*arguments, cwd=mess)
+    result = genepool(*arguments, cwd=mess)
     assert result.returncode == 2
     assert said in result.stderr
     assert "Traceback" not in result.stderr

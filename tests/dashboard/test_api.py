@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import threading
-import time
 import zipfile
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from genepool.dna import Shape
 from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation
 from genepool.settings import changed
-from tests.dashboard.living import COMMAND, Judge, dashboard, evolve, experiment, wait_for
+from tests.dashboard.living import COMMAND, Client, Judge, dashboard, evolve, experiment, wait_for
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -289,8 +288,7 @@ def test_ctrl_c_ends_it_in_peace(tmp_path):
     process = subprocess.Popen(
         [*COMMAND, "dashboard", str(tmp_path / "e"), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    process.stdout.readline()
-    time.sleep(0.5)
+    Client(process.stdout.readline().split()[1].decode()).keys()  # it serves
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
     assert (process.returncode, errors) == (0, b"")

@@ -8,7 +8,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,8 @@ from click.testing import CliRunner, Result
 from genepool.cli import cli
 from genepool.engines.ray_nodes import _refusal
 from genepool.experiment import Experiment
-from genepool.population import State
 from genepool.settings import override, preset
+from tests.acceptance.processes import steps_done, training, wait_until
 
 SECRET = "s3cret-t0ken-of-nobody"
 
@@ -114,25 +113,13 @@ def test_workers_over_ssh_begin_end_and_hand_over(directory, tmp_path):
     assert launch("ssh", directory, "--workers", 2, "--hosts", "alpha,beta", "--out", script).exit_code == 0
     assert subprocess.run(["bash", script], env={**os.environ, **env}, check=False).returncode == 0
     assert (tmp_path / "hosts").read_text().split() == ["alpha", "beta"]
-    wait_until(lambda: len(training(directory)) == 2)
-    time.sleep(1)
+    wait_until(lambda: sum(steps_done(directory, one.owner) > 0 for one in training(directory)) == 2)
     assert subprocess.run(["bash", script, "stop"], env={**os.environ, **env}, check=False).returncode == 0
     wait_until(lambda: {one.owner for one in training(directory)} == {"free0000"})
     for number in (0, 1):
         assert "told to by SIGTERM" in (directory / f"logs/ssh-{number}.log").read_text()
         pid = int((directory / f"logs/ssh-{number}.pid").read_text())
         wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists())
-
-
-def training(directory: Path) -> list:
-    return [one for one in Experiment.open(directory).view().snapshot() if one.state is State.TRAINING]
-
-
-def wait_until(true, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
 
 
 def put(path: Path, script: str) -> None:

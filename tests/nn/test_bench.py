@@ -39,6 +39,7 @@ def test_ours_and_the_plain_loop_train_the_same_network(whole_data, monkeypatch)
     from genepool.nn.sources import SOURCES, open_source
 
     monkeypatch.setattr(rounds, "_data", prepare(open_source("cifar-10", data_dir=whole_data)))
+    monkeypatch.setattr(fairness, "VALIDATED", 500)
     folder = SOURCES.get("cifar-10").find(whole_data)
     assert 0.05 < fairness.ours(0, steps=3) < 0.4
     assert 0.05 < fairness.plain(folder, 0, steps=3) < 0.4

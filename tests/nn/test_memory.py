@@ -142,7 +142,7 @@ print(json.dumps(test_memory.{function}()))
 
 def measure(dna: DNA, data: Dataset, averaging: float = 0.0) -> tuple[int, int]:
     """Peak and bytes of weights: two generations in one process, with checkpoints and inheritance, as in a worker."""
-    evaluator = TorchEvaluator(data, Recipe(steps=3, averaging=averaging), Limits(), CPU)
+    evaluator = TorchEvaluator(data, Recipe(steps=2, averaging=averaging), Limits(), CPU)
     kept = []
     forget_peak()
     parent = evaluator.evaluate(dna, seed=0)
