@@ -71,6 +71,7 @@ from genepool.evolution.selection import tournament
 from genepool.evolution.setpoint import damped
 from genepool.mutations import MUTATIONS
 from genepool.nn.schedules import SCHEDULES
+from genepool.plugins import look_again
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State
 from genepool.population.manifest import (
     Manifest,
@@ -316,6 +317,7 @@ class Experiment:
 
     def _rules_of(self, version: int, escaping: bool) -> Rules:
         settings = self.settings(version)
+        look_again()
         lacking, barren = lacking_mutations(settings), lacking_rules(settings)
         self._tell(lacking, barren)
         breeding = breeding_of(settings, lacking)
