@@ -265,7 +265,10 @@ class Experiment:
         `look` is called about twice a second. Whatever it raises, and Ctrl-C, ends the run with nothing lost: trainings
         are handed over. Plugins are modules or .py files; this process must have loaded them itself.
         """
+        from genepool.nn.data import prepare
+
         self.require_rules()
+        prepare(self.source())  # once, and not by all workers at the same time; bad images are told of here
         words = [word for plugin in plugins for word in ("--plugin", plugin)]
         crew = Crew(self.path, self.settings().workers or os.cpu_count() or 1, words)
         try:
