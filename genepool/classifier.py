@@ -2,8 +2,8 @@
 
 It follows scikit-learn's conventions for estimators without needing scikit-learn: parameters are stored as they are
 given and looked at in `fit`; what was learnt ends in an underscore. scikit-learn's own checks fit tables of numbers,
-(n, features), which are not images: the tests run all of them on tables that are looked at as images one pixel high
-(tests/test_sklearn_checks.py), and list the few that cannot apply, with their reasons.
+(n, features), which are not images: the tests run all of them on tables that are painted as images
+(tests/test_sklearn_checks.py), and would list those that cannot apply, with their reasons. There are none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from genepool import settings as names
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
-from genepool.experiment import Experiment
+from genepool.experiment import Experiment, source_of
 from genepool.export import best_of
 from genepool.nn.data import prepare
 from genepool.nn.export import source as safetensors_form
@@ -35,13 +35,15 @@ from genepool.nn.export.facts import Facts
 from genepool.nn.export.formats import read_model
 from genepool.nn.export.network import Network
 from genepool.nn.prediction import image_files, read_image
-from genepool.nn.sources import ArraySource, open_source
+from genepool.nn.sources import ArraySource
 from genepool.nn.sources.arrays import pixel_scale, to_pixels
 from genepool.nn.weights import write_weights
 from genepool.plugins import load as load_plugins
 
 IMAGES = "images.npz"
 """Where the arrays of `fit` are kept in the experiment's directory, for its workers."""
+OWN = ("facts_", "classes_", "_network", "_scale", "_kept")
+"""What `fit` sets; other attributes are a subclass's, and pickled as they are."""
 NOTE = "estimator"
 """The key of what a saved classifier knows beyond a model's facts."""
 
@@ -144,28 +146,32 @@ class ImageClassifier:
             return self._fit(X, y)
 
     def _fit(self, X: Any, y: ArrayLike | None) -> ImageClassifier:  # noqa: N803
-        arrays = None
-        if isinstance(X, (str, os.PathLike)):
-            if y is not None:
-                raise DataError("Labels of a folder or a file lie in it; leave y out.")
-            data, scale = str(Path(X).resolve()) if Path(X).exists() else os.fspath(X), 1.0
-            open_source(data)
-        else:
-            if y is None:
-                raise DataError("It requires y to be passed, but the target y is None; give a label for each image.")
-            labels, classes = _plain_labels(y)
-            arrays, scale = _checked(X, labels)
-            data = ""
         load_plugins(self.plugins)
-        self._keep_place()
-        experiment = self._experiment(data or str(self._place().resolve() / IMAGES))
-        if arrays is not None:
-            _store(self._place() / IMAGES, *arrays)
+        by_path = isinstance(X, (str, os.PathLike))
+        experiment, classes, scale = self._of_path(X, y) if by_path else self._of_arrays(X, y)
         _evolve(experiment, self.plugins, self._teller())
         self.facts_, self._network = best_of(experiment, prepare(experiment.source()))
         self._scale = scale
-        self.classes_ = np.array(self.facts_.classes) if arrays is None else classes
+        self.classes_ = np.array(self.facts_.classes) if classes is None else classes
         return self
+
+    def _of_path(self, path: str | os.PathLike[str], y: ArrayLike | None) -> tuple[Experiment, None, float]:
+        if y is not None:
+            raise DataError("Labels of a folder or a file lie in it; leave y out.")
+        chosen = self._chosen(str(Path(path).resolve()) if Path(path).exists() else os.fspath(path))
+        prepare(source_of(chosen))  # bad images are told of before a directory is made
+        self._keep_place()
+        return self._experiment(chosen), None, 1.0
+
+    def _of_arrays(self, x: ArrayLike, y: ArrayLike | None) -> tuple[Experiment, NDArray[Any], float]:
+        if y is None:
+            raise DataError("It requires y to be passed, but the target y is None; give a label for each image.")
+        labels, classes = _plain_labels(y)
+        arrays, scale = _checked(x, labels)
+        self._keep_place()
+        experiment = self._experiment(self._chosen(str(self._place().resolve() / IMAGES)))
+        _store(self._place() / IMAGES, *arrays)
+        return experiment, classes, scale
 
     @property
     def experiment(self) -> Experiment:
@@ -183,10 +189,12 @@ class ImageClassifier:
     def _place(self) -> Path:
         return Path(self.directory) if self.directory is not None else Path(self._kept)
 
-    def _experiment(self, data: str) -> Experiment:
+    def _chosen(self, data: str) -> names.Settings:
         budget = {"time": names.seconds(str(self.time)), "individuals": self.individuals, "target": self.target}
         asked = {**budget, "workers": self.workers, "seed": self.seed, "size": self.size, "data": data}
-        chosen = names.changed(names.preset(self.preset), {**asked, **(self.settings or {})})
+        return names.changed(names.preset(self.preset), {**asked, **(self.settings or {})})
+
+    def _experiment(self, chosen: names.Settings) -> Experiment:
         experiment = Experiment.create(self._place(), chosen)
         experiment.set(names.to_values(chosen))
         return experiment
@@ -217,10 +225,21 @@ class ImageClassifier:
         answers = self.predict_proba(X)
         return np.asarray(self.classes_[answers.argmax(1)])
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:  # noqa: N803
-        """The share of images that are classified correctly."""
-        right = self.predict(X) == np.asarray(y)
+    def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:  # noqa: N803
+        """The share of images that are classified correctly; y may be left out for a folder with one folder a class."""
+        with _value_errors():
+            labels = self._labels_below(X) if y is None else np.asarray(y)
+        right = self.predict(X) == labels
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+    def _labels_below(self, folder: Any) -> NDArray[Any]:
+        self._fitted()
+        if not isinstance(folder, (str, os.PathLike)) or not Path(folder).is_dir():
+            raise DataError("It requires y, a label for each image; only those of a folder are known by themselves.")
+        labels = [path.parent.name for path in image_files([Path(folder)])]
+        if unknown := sorted(set(labels) - set(map(str, self.classes_))):
+            raise DataError(f"'{shown(unknown[0])}' in '{shown(Path(folder))}' is no class that was fitted; rename it.")
+        return np.array(labels)
 
     def _fitted(self) -> tuple[Facts, Network]:
         if not hasattr(self, "_network"):
@@ -265,13 +284,15 @@ class ImageClassifier:
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and joblib: the parameters, and what `save` would write. The experiment stays where it is."""
         model = self._document() if self.__sklearn_is_fitted__() else None
-        return {"parameters": self.get_params(), "model": model}
+        others = {name: value for name, value in vars(self).items() if name not in {*self.get_params(), *OWN}}
+        return {"parameters": self.get_params(), "model": model, "others": others}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state["parameters"])
         if state["model"] is not None:
             self._restored(state["model"])
         self.__dict__.update(state["parameters"])  # as they were, where the file has them in plainer form
+        self.__dict__.update(state["others"])
 
 
 def _not_fitted(text: str) -> NotFittedError:

@@ -2,7 +2,8 @@
 
 Only three things name such a module: the command line (`--plugin`), the environment (GENEPOOL_PLUGINS) and installed
 packages (entry point group `genepool.plugins`). An experiment's directory asks for names and never brings code: what
-its settings say is looked up among what this process has, and is never a module, a file or a path to import.
+its settings say is looked up among what this process has, and is never a module, a file or a path to import. A package
+that is installed while a worker runs is found when the settings change (`look_again`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import sys
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from genepool.errors import SettingsError, shown
@@ -66,6 +67,19 @@ def _cause(name: str, error: BaseException) -> str:
 
 
 @cache
+def offered(group: str) -> tuple[EntryPoint, ...]:
+    """What installed packages offer in a group."""
+    return tuple(entry_points(group=group))
+
+
+def look_again() -> None:
+    """Forgets what was installed when somebody last asked: packages may have come since."""
+    importlib.invalidate_caches()
+    offered.cache_clear()
+    load_installed.cache_clear()
+
+
+@cache
 def load_installed() -> tuple[str, ...]:
     """Imports what installed packages offer; returns a sentence for each that fails.
 
@@ -73,7 +87,7 @@ def load_installed() -> tuple[str, ...]:
     trouble but its users'.
     """
     faults = []
-    for point in entry_points(group=GROUP):
+    for point in offered(GROUP):
         try:
             point.load()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - told to whoever misses what it should have brought

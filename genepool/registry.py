@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Generic, TypeVar
 
 from genepool.errors import SettingsError, shown
-from genepool.plugins import load_installed
+from genepool.plugins import load_installed, offered
 
 T = TypeVar("T")
 
@@ -44,10 +43,10 @@ class Registry(Generic[T]):
 
         return put
 
-    @cached_property
+    @property
     def _entry_points(self) -> dict[str, EntryPoint]:
         found: dict[str, EntryPoint] = {}
-        for point in entry_points(group=self.group):
+        for point in offered(self.group):
             owner = found.get(point.name)
             if point.name in self._objects or (owner is not None and owner.value != point.value):
                 raise SettingsError(

@@ -96,11 +96,27 @@ def _missing(name: str, error: ImportError) -> MissingDependencyError:
     return MissingDependencyError(f"Tracking by {name} needs a package ({error}): pip install 'genepool[{name}]'.")
 
 
+def _made(name: str, directory: Path) -> Tracker | None:
+    """The tracker, or None if its own code or server fails; that its package is missing is for the user to mend."""
+    kind = TRACKERS.get(name)
+    try:
+        return kind(directory)
+    except MissingDependencyError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as in `_each`
+        _tell(name, error)
+        return None
+
+
+def _tell(name: str, error: Exception) -> None:
+    log.warning("Tracking by %s has failed, and ends: %s: %s", name, type(error).__name__, error)
+
+
 class Tracking:
     """Looks at an experiment now and then and sends what is new: one point an individual."""
 
     def __init__(self, experiment: Experiment, names: tuple[str, ...]) -> None:
-        self._trackers = {name: TRACKERS.get(name)(experiment.path) for name in names}
+        self._trackers = {name: tracker for name in names if (tracker := _made(name, experiment.path)) is not None}
         self._history = experiment.history()
         self._seen: set[str] = set()
         self._best = self._flops = 0.0
@@ -134,4 +150,4 @@ class Tracking:
                 act(tracker)
             except Exception as error:  # noqa: BLE001 - somebody else's code and server: no reason to lose a run
                 del self._trackers[name]
-                log.warning("Tracking by %s has failed, and ends: %s: %s", name, type(error).__name__, error)
+                _tell(name, error)

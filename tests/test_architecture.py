@@ -11,7 +11,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 # A file may import from its own layer's own package and from every lower layer.
 LAYERS = (
     ("errors", "whole"),
-    ("plugins",),
+    ("plugins", "machine"),
     ("registry",),
     ("settings",),
     ("dna",),

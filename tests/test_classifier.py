@@ -51,6 +51,16 @@ def test_a_saved_and_a_pickled_one_answer_the_same(fitted, digits, tmp_path):
     assert pickle.loads(pickle.dumps(ImageClassifier(seed=3))).seed == 3
 
 
+def test_what_a_subclass_keeps_is_pickled_too():
+    note = _Noting(seed=3)
+    note.remark_ = "mine"
+    assert pickle.loads(pickle.dumps(note)).remark_ == "mine"
+
+
+class _Noting(ImageClassifier):
+    """Somebody's own."""
+
+
 def test_it_is_an_estimator(fitted):
     assert is_classifier(fitted)
     check_is_fitted(fitted)
@@ -81,6 +91,7 @@ def test_it_fits_a_folder_and_goes_on_in_its_directory(tmp_path):
     assert first.classes_.tolist() == ["dahlia", "temple"]
     assert again.experiment.history().spending().individuals >= 3
     assert set(again.predict(folder / "temple")) <= {"dahlia", "temple"}
+    assert again.score(folder) == (again.predict(folder) == ["dahlia"] * 18 + ["temple"] * 18).mean()
     assert again.predict_proba([str(path) for path in sorted((folder / "temple").iterdir())[:3]]).shape == (3, 2)
 
 
@@ -111,6 +122,14 @@ def test_bad_input_gets_one_sentence_before_anything_is_trained(given, said):
         ImageClassifier(**SMALL).fit(*given)
 
 
+def test_a_bad_folder_leaves_no_directory(tmp_path):
+    folder = photographs(tmp_path / "images", crops=9)
+    (folder / "temple" / "zero.png").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"zero\.png' is empty \(0 bytes\)"):
+        ImageClassifier(directory=tmp_path / "e", **SMALL).fit(folder)
+    assert not (tmp_path / "e").exists()
+
+
 def test_labels_of_any_kind_come_back_as_they_were_given(digits):
     x, y = digits
     for labels in ((y % 2).astype(float), np.array(["no", "yes"], dtype=object)[y % 2], y % 2 == 1):
@@ -125,6 +144,14 @@ def test_it_works_in_a_grid_search(digits):
     x, y = digits
     search = GridSearchCV(ImageClassifier(**{**SMALL, "individuals": 2}), {"seed": [1, 2]}, cv=2)
     assert search.fit(x[:60], y[:60] % 2).best_params_["seed"] in (1, 2)
+
+
+def test_a_score_needs_labels_that_are_known(fitted, digits, tmp_path):
+    with pytest.raises(ValueError, match="It requires y"):
+        fitted.score(digits[0])
+    folder = photographs(tmp_path / "images", crops=9)
+    with pytest.raises(ValueError, match=r"'dahlia' in .* is no class that was fitted"):
+        fitted.score(folder)
 
 
 def test_other_images_do_not_fit_what_was_learnt(fitted, digits, tmp_path):

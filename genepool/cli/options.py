@@ -72,7 +72,8 @@ def memory_of_each(asked: str | None, workers: int, *, trust: bool = False) -> i
     With `trust`, whoever asks has looked before: a worker that is started again must not count the others twice.
     """
     from genepool.dna.cost import PROCESS
-    from genepool.engines.memory import allowance, available
+    from genepool.engines.memory import allowance
+    from genepool.machine import available
     from genepool.settings import size
 
     return allowance(size(asked) if asked else None, None if trust else available(), workers, PROCESS)

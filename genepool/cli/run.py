@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from genepool.cli.live import Look
     from genepool.engines.base import Crew
     from genepool.experiment import Experiment
+    from genepool.nn.sources import Source
     from genepool.settings import Settings
     from genepool.start import Start
 
@@ -96,9 +97,9 @@ def run(
     from genepool.tracking import Tracking
 
     ray.refuse_without(engine)
-    experiment = _prepared(directory, _settings(directory, preset, config, options, assignments), start, data_dir)
-    with download_progress() as progress:
-        source = experiment.source(data_dir, progress)
+    chosen = _settings(directory, preset, config, options, assignments)
+    experiment = _prepared(directory, chosen, start, data_dir, engine)
+    source = _images(experiment.settings(), data_dir, engine)
     if engine == "ray":
         crew = ray.crew(experiment, device=device, data_dir=data_dir, memory=memory, plugins=plugins)
     else:
@@ -149,16 +150,25 @@ def _settings(
     return names.override(names.changed(base, changes), assignments)
 
 
-def _prepared(directory: Path, chosen: Settings, start: str | None, data_dir: Path | None) -> Experiment:
+def _prepared(directory: Path, chosen: Settings, start: str | None, data_dir: Path | None, engine: str) -> Experiment:
     """The experiment, once it is sure that its images are there and that workers could do something with it."""
-    from genepool.experiment import source_of
-
     if not (directory / "experiment.json").exists():
-        with download_progress() as progress:
-            source_of(chosen, data_dir, progress)  # before a directory is made that nothing could be done with
+        _images(chosen, data_dir, engine)  # before a directory is made that nothing could be done with
     experiment = _experiment(directory, chosen, _start(start, chosen, data_dir) if start is not None else None)
     experiment.require_rules()
     return experiment
+
+
+def _images(settings: Settings, data_dir: Path | None, engine: str) -> Source:
+    """Opened, and for processes prepared: once, and not by all of them at the same time."""
+    from genepool.experiment import source_of
+    from genepool.nn.data import prepare
+
+    with download_progress() as progress:
+        source = source_of(settings, data_dir, progress)
+    if engine != "ray":  # whose nodes prepare their own
+        prepare(source)
+    return source
 
 
 def _experiment(directory: Path, chosen: Settings, start: Start | None) -> Experiment:

@@ -36,6 +36,7 @@ from genepool.experiment.course import Course
 from genepool.experiment.names import check_names, lacking_mutations, lacking_rules
 from genepool.experiment.values import escape_of, rules_of, source_of
 from genepool.experiment.watch import Watch
+from genepool.plugins import look_again
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State
 from genepool.population.manifest import (
     Manifest,
@@ -226,7 +227,10 @@ class Experiment:
         `look` is called about twice a second. Whatever it raises, and Ctrl-C, ends the run with nothing lost: trainings
         are handed over. Plugins are modules or .py files; this process must have loaded them itself.
         """
+        from genepool.nn.data import prepare
+
         self.require_rules()
+        prepare(self.source())  # once, and not by all workers at the same time; bad images are told of here
         words = [word for plugin in plugins for word in ("--plugin", plugin)]
         crew = Crew(self.path, self.settings().workers or os.cpu_count() or 1, words)
         try:
@@ -278,6 +282,7 @@ class Experiment:
 
     def _rules_of(self, version: int, escaping: bool) -> Rules:
         settings = self.settings(version)
+        look_again()
         self._tell(lacking_mutations(settings), lacking_rules(settings))
         return rules_of(settings, version, escaping=escaping)
 

@@ -33,6 +33,7 @@ from genepool.dna.shapes import Shape
 from genepool.errors import DataError, shown
 from genepool.nn.sources.base import Development, Images, Source
 from genepool.nn.sources.places import cache_folder
+from genepool.nn.sources.room import at_a_time
 from genepool.nn.sources.splits import proportional_order, stratified_split
 from genepool.nn.sources.statistics import channel_moments
 
@@ -41,8 +42,8 @@ FORMAT = 1
 ATTEMPTS = 5
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 """What the system says when something is in the place already."""
-CHUNK = 2048
-"""Images that are padded at a time."""
+SAMPLE = 2048
+"""Validation images whose pixels are in a digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,7 +125,7 @@ def digest(data: Dataset) -> str:
     found = hashlib.sha256(msgspec.json.encode(facts, order="sorted"))
     found.update(data.train_labels.tobytes())
     found.update(data.validation_labels.tobytes())
-    found.update(data.validation_pixels[:CHUNK].tobytes())
+    found.update(data.validation_pixels[:SAMPLE].tobytes())
     return found.hexdigest()
 
 
@@ -244,8 +245,9 @@ def _padded(images: Images, rows: NDArray[np.int64], pad: int, border: NDArray[n
     pad with zeros.
     """
     _, height, width, channels = images.pixels.shape
-    for start in range(0, len(rows), CHUNK):
-        part = rows[start : start + CHUNK]
+    step = at_a_time((height + 2 * pad) * (width + 2 * pad) * channels)
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
         framed = np.empty((len(part), height + 2 * pad, width + 2 * pad, channels), dtype=np.uint8)
         framed[:] = border
         framed[:, pad : pad + height, pad : pad + width] = images.pixels[part]

@@ -58,11 +58,15 @@ def test_mlflow_gets_figures_and_the_best_model(tmp_path):
     assert (tmp_path / "e" / "mlruns" / run.info.run_id / "artifacts" / "best" / "weights.safetensors").exists()
 
 
-def test_a_tracker_that_fails_ends_no_run(tmp_path):
+GONE = "raise ConnectionError('gone')"
+
+
+@pytest.mark.parametrize(("at_start", "later"), [(GONE, "pass"), ("pass", GONE)])
+def test_a_tracker_that_fails_ends_no_run(tmp_path, at_start, later):
     plugin = tmp_path / "mine.py"
     plugin.write_text(
         "from genepool.tracking import TRACKERS\n@TRACKERS.register('mine')\nclass Mine:\n"
-        "    def __init__(self, directory): pass\n    def log(self, figures, step): raise ConnectionError('gone')\n"
+        f"    def __init__(self, directory): {at_start}\n    def log(self, figures, step): {later}\n"
     )
     command = [GENEPOOL, "run", tmp_path / "e", "--plugin", plugin, "--track", "mine", *SMALL]
     result = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)

@@ -1,6 +1,7 @@
 """Images that come as NumPy arrays, from Python or from a .npz file."""
 
 import pickle
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -194,6 +195,34 @@ def test_npz_files_that_cannot_be_used_are_named(tmp_path):
             with pytest.raises(DataError, match=path.name.replace(".", r"\.")) as caught:
                 open_source(path).development()
             assert "\n" not in str(caught.value)
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
+    """300 MB of black images in a file of 1 MB."""
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("x.npy", "w") as member:
+            header = {"descr": "|u1", "fortran_order": False, "shape": (300, 1000, 1000)}
+            np.lib.format.write_array_header_1_0(member, header)
+            for _ in range(300):
+                member.write(bytes(10**6))
+        with archive.open("y.npy", "w") as member:
+            np.save(member, np.arange(300) % 2)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"bomb\.npz' would unpack to 0\.3 GB, over 100 times its own size"):
+            open_source(tmp_path / "bomb.npz").development()
+        assert tracemalloc.get_traced_memory()[1] < 10**7
+    finally:
+        tracemalloc.stop()
+
+
+def test_arrays_that_do_not_fit_into_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    np.savez(tmp_path / "large.npz", x=images(20, 300, 300), y=LABELS)
+    monkeypatch.setattr("genepool.nn.sources.room.available", lambda: 3 * 10**6)
+    with pytest.raises(DataError, match=r"large\.npz' would take 0\.0 GB of memory, but 0\.0 GB are free here"):
+        open_source(tmp_path / "large.npz").development()
+    monkeypatch.setattr("genepool.nn.sources.room.available", lambda: 4 * 10**6)
+    assert len(open_source(tmp_path / "large.npz").development().images) == 18
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

@@ -245,6 +245,13 @@ def test_classes_that_cannot_be_split_are_named(image_folder, tmp_path, counts, 
         open_source(image_folder(counts))
 
 
+def test_images_that_do_not_fit_into_memory_are_refused_before_they_are_decoded(image_folder, monkeypatch):
+    folder = image_folder({"a": 10, "b": 10})
+    monkeypatch.setattr("genepool.nn.sources.room.available", lambda: 18 * 1024 * 1024 * 3 - 1)
+    with pytest.raises(DataError, match=r"18 images of 1024x1024 would take 0\.1 GB .* choose a smaller size"):
+        open_source(folder, size=(1024, 1024)).development()
+
+
 def test_three_images_a_class_are_enough(image_folder):
     source = open_source(image_folder({"a": 3, "b": 3}))
     assert len(source.development().images) == 4 and len(source.held_out()) == 2

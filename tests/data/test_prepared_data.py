@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -213,3 +214,14 @@ def test_processes_that_prepare_at_once_agree(tmp_path):
     printed = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0] * 4
     assert len(printed) == 1 and only_folder(tmp_path)
+
+
+def test_large_images_are_prepared_a_few_at_a_time(tmp_path):
+    """48 MB of images: all of them at once, counted as integers of eight bytes, would be 384 MB more."""
+    source = ArraySource(np.zeros((48, 1000, 1000), dtype=np.uint8), np.arange(48) % 2)
+    tracemalloc.start()
+    try:
+        prepare(source, cache=tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 120 * 10**6
+    finally:
+        tracemalloc.stop()

@@ -31,7 +31,10 @@ from tests.photographs import photographs
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-ORDER = ("quickstart", "concepts", "store", "reproducing", "write-a-mutation", "speed", "python-api", "troubleshooting")
+ORDER = (
+    "quickstart", "models", "concepts", "store", "reproducing", "write-a-mutation", "speed", "python-api",
+    "troubleshooting",
+)  # fmt: skip
 """Pages go on with what earlier ones made, as readers do."""
 PARSED_ONLY = ("dashboard", "cluster", "internet-scale")
 """They need a browser, or other machines."""

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from genepool.engines.memory import RESERVE, allowance, available, share
+from genepool.engines.memory import RESERVE, allowance, share
 from genepool.errors import SettingsError
+from genepool.machine import available
 
 GIB = 2**30
 

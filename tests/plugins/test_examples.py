@@ -1,6 +1,9 @@
 """Each kind of plugin, as shipped in examples/, in a real evolution; then without it."""
 
+import contextlib
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,6 +13,7 @@ import pytest
 
 from genepool import Experiment
 from tests import door
+from tests.acceptance.processes import workers_of
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -83,27 +87,78 @@ def test_a_worker_that_lacks_a_mutation_says_so_once_and_goes_on_without_it(leak
     assert "The replay reaches" in done("replay", leaky, new[-1].id, *plugin)  # drawn without it then, so also now
 
 
-def test_a_mutation_is_added_to_an_experiment_that_runs(tmp_path):
-    directory, plugin = tmp_path / "e", EXAMPLES / "leaky_mutation.py"
-    command = [GENEPOOL, "run", directory, *SMALL, "--individuals", "1000", *LEAKING[:-2]]
-    first = subprocess.Popen([*map(str, command)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    second = None
-    try:
+@contextlib.contextmanager
+def running(directory, **environment):
+    """`genepool run` with one worker and a budget that is never spent, once it has made children; then it is told to
+    stop."""
+    command = [GENEPOOL, "run", directory, *SMALL, "--individuals", "100000", *LEAKING[:-2]]
+    with started(*command, **environment) as process:
         _wait(lambda: (directory / "experiment.json").exists() and len(mutations(directory)) > 2)
-        assert "no mutation 'leak'" in refused("set", directory, "mutation_odds.leak=20")
-        done("set", directory, "mutation_odds.leak=20", "--plugin", plugin)
-        second = subprocess.Popen([GENEPOOL, "worker", directory, "--plugin", plugin], stderr=subprocess.DEVNULL)
-        _wait(lambda: "leak" in mutations(directory))
-        assert first.poll() is None  # nobody was started again for it
+        yield process
+
+
+@contextlib.contextmanager
+def started(*command, **environment):
+    process = subprocess.Popen(
+        [*map(str, command)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={**os.environ, **environment}
+    )
+    try:
+        yield process
     finally:
-        for process in filter(None, (first, second)):
-            process.terminate()
-            process.wait()
-    assert "lacks the mutation 'leak'" in (directory / "logs" / "worker-0.log").read_text()
+        process.terminate()
+        process.wait()
+
+
+def told_in_the_lineage(directory):
+    """Of one whom the mutation `leak` made, if there is one."""
+    made = [row.id for row in Experiment.open(directory).history().rows.values() if "leak" in row.birth.mutations]
+    return bool(made) and "leak" in done("lineage", directory, made[-1])
+
+
+def works_on_without_it(directory):
+    """The mutation is turned off, and others make children."""
+    done("set", directory, "mutation_odds.leak=0")
+    before = len(mutations(directory))
+    _wait(lambda: len(mutations(directory)) > before + 3)
     assert "every invariant holds" in done("check", directory)
+    assert told_in_the_lineage(directory)
+    assert json.loads(done("best", directory, "--no-test", "--json"))["fitness"] > 0
 
 
-def _wait(condition, seconds=90):
+def test_a_mutation_is_added_to_an_experiment_that_runs_and_taken_away(tmp_path):
+    directory, plugin = tmp_path / "e", tmp_path / "mine.py"
+    with running(directory) as first:
+        assert "no mutation 'leak'" in refused("set", directory, "mutation_odds.leak=20")
+        plugin.write_bytes((EXAMPLES / "leaky_mutation.py").read_bytes())
+        done("set", directory, "mutation_odds.leak=20", "--plugin", plugin)
+        with started(GENEPOOL, "worker", directory, "--plugin", plugin):
+            _wait(lambda: told_in_the_lineage(directory), seconds=60)
+        plugin.unlink()
+        works_on_without_it(directory)
+        assert first.poll() is None  # nobody was started again for any of it
+    assert "lacks the mutation 'leak'" in (directory / "logs" / "worker-0.log").read_text()
+
+
+def test_workers_that_run_take_a_package_that_is_installed_meanwhile(tmp_path):
+    """As an installer leaves it; without a new worker, and without the old ones being started again."""
+    directory, packages = tmp_path / "e", tmp_path / "packages"
+    packages.mkdir()
+    with running(directory, PYTHONPATH=str(packages)) as first:
+        [worker] = workers_of(directory)
+        (packages / "leaky_package.py").write_bytes((EXAMPLES / "leaky_mutation.py").read_bytes())
+        info = packages / "leaky-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: leaky\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[genepool.plugins]\nleaky = leaky_package\n")
+        done("set", directory, "mutation_odds.leak=20", env={**os.environ, "PYTHONPATH": str(packages)})
+        _wait(lambda: told_in_the_lineage(directory), seconds=60)
+        shutil.rmtree(packages)
+        works_on_without_it(directory)
+        assert first.poll() is None and workers_of(directory) == [worker]
+    done("run", directory, "--individuals", len(mutations(directory)) + 3)
+
+
+def _wait(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -115,7 +170,7 @@ def test_a_foreign_selection_and_recipe_and_workers_that_lack_them(tmp_path):
     directory = tmp_path / "e"
     plugins = {"GENEPOOL_PLUGINS": f"{EXAMPLES / 'lenient_selection.py'}:{EXAMPLES / 'cosine_schedule.py'}"}
     choice = ("--set", "selection=lenient", "--set", "schedule=cosine")
-    environment = {**_environment(), **plugins}
+    environment = {**os.environ, **plugins}
     said = refused("run", directory, *SMALL, *choice)
     assert "There is no selection 'lenient'" in said
     done("run", directory, *SMALL, *choice, env=environment)
@@ -146,9 +201,3 @@ def test_a_foreign_data_set(tmp_path):
     assert "no data set 'stripes'" in refused("worker", directory).splitlines()[-1]
     assert json.loads(done("best", directory, "--no-test", "--json"))["id"] == found["id"]
     assert "every invariant holds" in done("check", directory)
-
-
-def _environment():
-    import os
-
-    return dict(os.environ)

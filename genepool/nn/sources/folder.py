@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from genepool.errors import DataError, SettingsError, shown
 from genepool.nn.sources.base import Development, Images
 from genepool.nn.sources.pictures import read_facts, read_pixels
+from genepool.nn.sources.room import check_room
 from genepool.nn.sources.splits import held_out_mask
 from genepool.nn.sources.tree import ImageFile, read_tree
 
@@ -97,9 +99,9 @@ def _decode(files: Sequence[ImageFile], frame: Frame) -> Images:
 
 
 def _room(shape: tuple[int, int, int, int]) -> NDArray[np.uint8]:
+    what, advice = f"{shape[0]} images of {shape[1]}x{shape[2]}", "choose a smaller size (--size)"
+    check_room(math.prod(shape), what, advice)
     try:
         return np.empty(shape, dtype=np.uint8)
     except (MemoryError, ValueError) as error:
-        raise DataError(
-            f"{shape[0]} images of {shape[1]}x{shape[2]} do not fit into memory; choose a smaller size."
-        ) from error
+        raise DataError(f"{what} do not fit into memory; {advice}.") from error

@@ -17,11 +17,17 @@ from genepool.errors import DataError, shown
 from genepool.nn.sources.arrays import ArraySource
 from genepool.nn.sources.base import Development, Images
 from genepool.nn.sources.places import stamp
+from genepool.nn.sources.room import check_room
 
 PAIRS = (("x_train", "y_train"), ("x", "y"), ("images", "labels"))
 """The training part is under the first of these pairs that the file holds."""
 VALIDATION_PAIR = ("x_val", "y_val")
 TEST_PAIR = ("x_test", "y_test")
+LARGE, TIGHTEST = 2**28, 100
+"""A file may always hold so many bytes, but more of them only packed to no less than this part: no images are as alike
+as that, and a bomb is."""
+COPIES = 2
+"""Of the arrays that are in memory at a time: as they are in the file, and split."""
 READ_ERRORS = (
     ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError,
     ValueError, struct.error, zlib.error, zipfile.BadZipFile, zipfile.LargeZipFile,
@@ -71,12 +77,24 @@ class NpzSource:
     def _parts(self, archive: Any) -> tuple[Pair, Pair | None, Pair | None]:
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise DataError(f"'{shown(self.path)}' is one array, not a .npz file; write it with numpy.savez.")
+        self._check_size(archive)
         names = set(archive.files)
         train = next((pair for pair in PAIRS if names.issuperset(pair)), None)
         if train is None:
             found = ", ".join(sorted(shown(name) for name in names)) or "nothing"
             raise DataError(f"'{shown(self.path)}' holds {found}; it must hold x_train and y_train, or x and y.")
         return self._pair(archive, train), self._optional(archive, VALIDATION_PAIR), self._optional(archive, TEST_PAIR)
+
+    def _check_size(self, archive: Any) -> None:
+        """By what the file says of itself: nothing has been unpacked yet, and no more than this ever is."""
+        members = archive.zip.infolist()
+        whole, packed = sum(member.file_size for member in members), sum(member.compress_size for member in members)
+        if whole > max(LARGE, TIGHTEST * packed):
+            raise DataError(
+                f"'{shown(self.path)}' would unpack to {whole / 1e9:.1f} GB, over {TIGHTEST} times its own size, as no "
+                f"images do; write it again, by numpy.savez."
+            )
+        check_room(COPIES * whole, f"The arrays in '{shown(self.path)}'", "leave some out, or make the images smaller")
 
     def _optional(self, archive: Any, names: tuple[str, str]) -> Pair | None:
         present = [name for name in names if name in archive.files]

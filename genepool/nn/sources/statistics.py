@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genepool.nn.sources.base import Images
+from genepool.nn.sources.room import at_a_time
 
 SMALLEST_STD = 1 / 255
 """A channel that never changes must not be divided by zero."""
-CHUNK = 2048
-"""Images that are counted at a time."""
 
 
 def channel_moments(images: Images, rows: NDArray[np.int64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -25,10 +24,11 @@ def channel_moments(images: Images, rows: NDArray[np.int64]) -> tuple[tuple[floa
 
 def _histogram(images: Images, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """(channels, 256): how often each value occurs; exact, whatever the number of images."""
-    channels = images.pixels.shape[3]
+    _, height, width, channels = images.pixels.shape
+    step = at_a_time(height * width * channels)
     counts = np.zeros((channels, 256), dtype=np.int64)
-    for start in range(0, len(rows), CHUNK):
-        part = images.pixels[rows[start : start + CHUNK]]
+    for start in range(0, len(rows), step):
+        part = images.pixels[rows[start : start + step]]
         for channel in range(channels):
             counts[channel] += np.bincount(part[..., channel].ravel(), minlength=256)
     return counts
