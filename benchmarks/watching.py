@@ -150,7 +150,7 @@ def running(place: Path, folder: Path, steps: int) -> Iterator[None]:
     try:
         yield
     finally:
-        run.send_signal(signal.SIGINT)
+        run.terminate()  # what is started in the background does not hear Ctrl-C
         run.wait()
 
 
