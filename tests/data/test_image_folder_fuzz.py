@@ -15,7 +15,7 @@ from genepool.errors import GenepoolError
 from genepool.nn.data import prepare
 from genepool.nn.sources import open_source
 
-EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "2000"))
+EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "5000"))
 
 
 def _saved(image: Image.Image, kind: str, **options: object) -> bytes:

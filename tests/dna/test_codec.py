@@ -12,7 +12,7 @@ from genepool.dna.zoo import ZOO, zoo
 from genepool.errors import GenepoolError, InvalidDNAError
 from tests.networks import chain, conv, random_dna
 
-FUZZ_EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "2000"))
+FUZZ_EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "5000"))
 
 
 @pytest.mark.parametrize("name", ZOO)
