@@ -40,7 +40,7 @@ def test_a_run_killed_at_ten_random_moments_and_restarted_loses_nothing(tmp_path
     for blow in range(10):
         with started(*command) as launcher:
             if blow % 3 == 2:  # on a busy machine the others may all come before the first training has ended
-                wait_until(lambda: len(finished(directory)) > len(known))
+                wait_until(lambda known=known: len(finished(directory)) > len(known))
             time.sleep(rng.uniform(0.2, 4.0))
             launcher.kill()
             launcher.wait()
