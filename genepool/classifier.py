@@ -65,6 +65,7 @@ class ImageClassifier:
         workers      processes; 0: one a core
         seed         of all random numbers
         size         height x width that a folder's images are brought to, like "32x32"; "": their median
+        flip         whether mirror images are examples too: not of digits, letters or signs
         preset       the settings to begin with, `laptop` or `paper`
         settings     other settings by name (see `genepool.settings.Settings`)
         plugins      modules or .py files with mutations, selections and so on of your own
@@ -83,6 +84,7 @@ class ImageClassifier:
         workers: int = 0,
         seed: int = 0,
         size: str = "",
+        flip: bool = True,
         preset: str = "laptop",
         settings: Mapping[str, Any] | None = None,
         plugins: Sequence[str] = (),
@@ -95,6 +97,7 @@ class ImageClassifier:
         self.workers = workers
         self.seed = seed
         self.size = size
+        self.flip = flip
         self.preset = preset
         self.settings = settings
         self.plugins = plugins
@@ -191,7 +194,8 @@ class ImageClassifier:
 
     def _chosen(self, data: str) -> names.Settings:
         budget = {"time": names.seconds(str(self.time)), "individuals": self.individuals, "target": self.target}
-        asked = {**budget, "workers": self.workers, "seed": self.seed, "size": self.size, "data": data}
+        images = {"data": data, "size": self.size, "flip": self.flip}
+        asked = {**budget, **images, "workers": self.workers, "seed": self.seed}
         return names.changed(names.preset(self.preset), {**asked, **(self.settings or {})})
 
     def _experiment(self, chosen: names.Settings) -> Experiment:
@@ -257,7 +261,7 @@ class ImageClassifier:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ImageClassifier:
-        """A classifier that was saved; nothing in the file is run."""
+        """A classifier that was saved; nothing in the file is run, and no plugins or directory are taken from it."""
         read_model(Path(path))  # its sentences name the file
         return cls()._restored(Path(path).read_bytes())
 
@@ -271,13 +275,13 @@ class ImageClassifier:
     def _restored(self, data: bytes) -> ImageClassifier:
         try:
             note = msgspec.json.decode(safetensors_form.metadata(data)[NOTE], type=_Note)
-            labels = np.array(note.labels, dtype=note.kind)
+            self.set_params(**_plain_parameters(note))
+            labels = _labels_again(note)
         except (KeyError, msgspec.MsgspecError, TypeError, ValueError):
             raise DataError("These are a model's weights, but not a saved ImageClassifier.") from None
-        # JSON has no tuples, and no parameter is a list.
-        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in note.parameters.items()}
-        self.set_params(**plain)
         self.facts_, self._network = safetensors_form.read_document(data)
+        if len(labels) != len(self.facts_.classes):
+            raise DataError("The saved ImageClassifier has other classes than its network; save it again.")
         self._scale, self.classes_ = note.scale, labels
         return self
 
@@ -293,6 +297,21 @@ class ImageClassifier:
             self._restored(state["model"])
         self.__dict__.update(state["parameters"])  # as they were, where the file has them in plainer form
         self.__dict__.update(state["others"])
+
+
+def _plain_parameters(note: _Note) -> dict[str, Any]:
+    """Without those by which a file could have modules imported, or a directory written, at the next `fit`."""
+    # JSON has no tuples, and no parameter is a list.
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in note.parameters.items()}
+    return {name: value for name, value in plain.items() if name not in ("plugins", "directory")}
+
+
+def _labels_again(note: _Note) -> NDArray[Any]:
+    """Of the type that they had; texts as long as the longest, for a file could ask for any length."""
+    labels, kind = np.array(note.labels), np.dtype(note.kind)
+    if labels.ndim != 1 or (labels.dtype.kind == "U") != (kind.kind == "U") or kind.kind not in "biufU":
+        raise ValueError("no labels")
+    return labels if kind.kind == "U" else labels.astype(kind)
 
 
 def _not_fitted(text: str) -> NotFittedError:

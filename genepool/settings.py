@@ -25,6 +25,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A data set's name, or a path to a folder of images or a .npz file."""
     size: str = ""
     """Height x width to bring a folder's images to; empty: their median."""
+    flip: bool = True
+    """Whether the mirror image is as good an example, of a folder or a .npz file: not of digits, letters or signs."""
     start: str = ""
     """Differs from the paper where it is given (by `--start`): what the first individuals are, and a digest of it."""
     seed: int = 0
@@ -159,7 +161,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise SettingsError(f"The odds of the mutation '{shown(name)}' are {odds}, but must not be negative.")
 
 
-FIXED = ("data", "size", "start", "seed", "lease", "durability", "batch", "objective", "flops_target", "flops_weight")
+FIXED = (
+    "data", "size", "flip", "start", "seed", "lease", "durability", "batch",
+    "objective", "flops_target", "flops_weight",
+)  # fmt: skip
 """What stays as it was when the experiment was made; fitness by two objectives could not be compared."""
 
 _BOUNDS: tuple[tuple[str, float, float], ...] = (

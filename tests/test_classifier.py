@@ -1,6 +1,8 @@
 """ImageClassifier on real digits and photographs, alone and in the hands of scikit-learn."""
 
+import json
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from genepool import ImageClassifier
 from genepool.errors import DataError, GenepoolError, NotFittedError
+from genepool.nn.data import prepare
+from genepool.nn.export import source as safetensors_form
 from tests.photographs import photographs
 
 SMALL = dict(time="0", individuals=5, workers=1, settings={"population_size": 4, "steps": 60, "mutations": 6})
@@ -51,6 +55,39 @@ def test_a_saved_and_a_pickled_one_answer_the_same(fitted, digits, tmp_path):
     assert pickle.loads(pickle.dumps(ImageClassifier(seed=3))).seed == 3
 
 
+HOSTILE = {
+    "another parameter": (dict(parameters={"sed": 1}), "not a saved ImageClassifier"),
+    "labels without end": (dict(kind="<U400000000"), None),
+    "labels of objects": (dict(kind="|O"), "not a saved ImageClassifier"),
+    "labels of nothing": (dict(kind="V900000000"), "not a saved ImageClassifier"),
+    "no labels": (dict(labels=[]), "not a saved ImageClassifier"),
+    "more labels": (dict(labels=["x"] * 11), "other classes than its network"),
+    "plugins": (dict(parameters={"plugins": ["evil.py"], "directory": "evil", "seed": 5}), None),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_brings_no_code_and_takes_no_memory(change, said, fitted, digits, tmp_path):
+    place = tmp_path / "hostile.safetensors"
+    document = safetensors_form.document(fitted._network, fitted.facts_, estimator=json.dumps({**NOTE, **change}))
+    place.write_bytes(document)
+    tracemalloc.start()
+    try:
+        if said is not None:
+            with pytest.raises(DataError, match=said):
+                ImageClassifier.load(place)
+        else:
+            loaded = ImageClassifier.load(place)
+            assert loaded.plugins == () and loaded.directory is None
+            assert set(loaded.predict(digits[0][:5])) <= set("0123456789")
+        assert tracemalloc.get_traced_memory()[1] < 5 * 10**7
+    finally:
+        tracemalloc.stop()
+
+
+NOTE = {"parameters": {}, "scale": 255.0, "kind": "<U1", "labels": list("0123456789")}
+
+
 def test_what_a_subclass_keeps_is_pickled_too():
     note = _Noting(seed=3)
     note.remark_ = "mine"
@@ -74,6 +111,13 @@ def test_it_is_an_estimator(fitted):
     with pytest.raises(ValueError, match="no parameter 'sed'"):
         copy.set_params(sed=7)
     assert repr(ImageClassifier(time="1h")) == "ImageClassifier(time='1h')"
+
+
+def test_digits_need_not_be_mirrored(digits):
+    x, y = digits
+    given = {**SMALL, "individuals": 2}
+    assert prepare(ImageClassifier(**given).fit(x[:60], y[:60] % 2).experiment.source()).flip
+    assert not prepare(ImageClassifier(flip=False, **given).fit(x[:60], y[:60] % 2).experiment.source()).flip
 
 
 def test_it_works_in_cross_val_score_with_text_as_labels(digits):

@@ -37,6 +37,7 @@ INTERRUPTED = 130
 @click.option("--data", help="Data set, folder of images or .npz file.  [default: the preset's; laptop: fashion-mini]")
 @DATA_DIR
 @SIZE
+@click.option("--flip/--no-flip", default=None, help="Whether mirror images are examples too.  [default: they are]")
 @click.option("--preset", help="laptop, faithful or paper.  [default: laptop]")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A TOML file of settings.")
 @click.option("--population", "population_size", type=int, help="Individuals to keep.")

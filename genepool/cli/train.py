@@ -68,7 +68,8 @@ def train(
     prepare_process(threads)
     where = choose_device(device)
     with download_progress() as fetched:
-        source = open_source(data, data_dir=data_dir, size=_size(size), progress=fetched)
+        flip = None if settings.flip else False
+        source = open_source(data, data_dir=data_dir, size=_size(size), flip=flip, progress=fetched)
     images = prepare(source)
     inherited = read_weights(parent) if parent is not None else None
     evaluator = evaluator_for(images, settings, where)

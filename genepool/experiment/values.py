@@ -24,7 +24,8 @@ def source_of(settings: Settings, data_dir: Path | None = None, progress: Callab
     from genepool.nn.sources import open_source
 
     size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
-    return open_source(settings.data, data_dir=data_dir, size=size, progress=progress)  # type: ignore[arg-type]
+    flip = None if settings.flip else False  # None: as the data set itself says
+    return open_source(settings.data, data_dir=data_dir, size=size, flip=flip, progress=progress)  # type: ignore[arg-type]
 
 
 def budget_of(settings: Settings) -> Budget:

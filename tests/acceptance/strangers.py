@@ -64,16 +64,18 @@ def evolve(folder: Path, models: Path, name: str, data: str) -> dict[str, np.nda
     classifier = fitted(folder / name, data)
     experiment = classifier.experiment
     best, largest = experiment.best().id, largest_of(experiment).id
+    others = [row.id for row in experiment.population() if row.id != best]
     pixels = np.asarray(prepare(experiment.source()).validation_pixels)
-    others = {f"{name}-large": [largest], f"{name}-pair": sorted({best, largest})}
-    for title, identities in {name: [], **others}.items():
+    beside = {f"{name}-pair": [best, largest if largest != best else others[0]]}
+    beside |= {f"{name}-large": [largest]} if largest != best else {}
+    for title, identities in {name: [], **beside}.items():
         dnas = [member.decoded() for member in Model.of(experiment, *identities).facts.members]
         say(f"{title}: {' and '.join(size(dna) for dna in dnas)}")
         for form, end in ENDS.items():
             write(folder / name, identities, form, models / f"{title}{end}")
         (models / f"{title}.bytes").write_bytes(pixels.tobytes())
         (models / f"{title}.shape").write_text(json.dumps(pixels.shape))
-    answers = {title: Model.of(experiment, *who).probabilities(pixels) for title, who in others.items()}
+    answers = {title: Model.of(experiment, *who).probabilities(pixels) for title, who in beside.items()}
     return {name: classifier.predict_proba(pixels), **answers}
 
 
@@ -110,7 +112,7 @@ def ask_ourselves(folder: Path, models: Path) -> list[str]:
     images = folder / "images"
     files = sorted(images.glob("*/*"))
     wrong = []
-    for title in ("photographs", "photographs-large", "photographs-pair"):
+    for title in ("photographs", "photographs-pair"):
         answers = {
             f"{title}{end}, {kind}": json.loads(run("predict", models / f"{title}{end}", *asked, "--top", 3, "--json"))
             for end in ENDS.values()

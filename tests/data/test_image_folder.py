@@ -120,6 +120,20 @@ def test_a_transparent_palette_colour_lies_on_white(tmp_path, suffix):
     assert pixels_of(tmp_path / f"palette.{suffix}").tolist() == [[[255, 255, 255], [200, 100, 0]]]
 
 
+@pytest.mark.parametrize("name", ["alpha.png", "palette.png", "deep.png"])
+def test_large_images_are_converted_in_strips_and_come_out_the_same(tmp_path, monkeypatch, name):
+    rng = np.random.default_rng(0)
+    image = {
+        "alpha.png": Image.fromarray(rng.integers(0, 256, (23, 11, 4), dtype=np.uint8)),
+        "palette.png": Image.fromarray(rng.integers(0, 9, (23, 11), dtype=np.uint8)).convert("P"),
+        "deep.png": Image.fromarray(rng.integers(0, 65536, (23, 11), dtype=np.uint16)),
+    }[name]
+    image.save(tmp_path / name, **({"transparency": 3} if image.mode == "P" else {}))
+    whole = [pixels_of(tmp_path / name, channels) for channels in (1, 3)]
+    monkeypatch.setattr("genepool.nn.sources.pictures.STRIP", 50)
+    assert all(np.array_equal(pixels_of(tmp_path / name, part.shape[2]), part) for part in whole)
+
+
 def test_one_bit_and_cmyk_are_read(tmp_path):
     Image.fromarray(np.array([[True, False]])).save(tmp_path / "bit.png")
     assert pixels_of(tmp_path / "bit.png", 1).ravel().tolist() == [255, 0]

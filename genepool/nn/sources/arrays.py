@@ -130,7 +130,7 @@ def _labels(labels: NDArray[Any], what: str) -> NDArray[Any]:
     if labels.ndim != 1:
         raise DataError(f"{what} must be one label an image, not of the shape {labels.shape}.")
     if labels.dtype.kind not in "iubUS":
-        raise DataError(f"{what} must be integers or text, not {labels.dtype}.")
+        raise DataError(f"{what} must be integers or text, not {labels.dtype}; convert it, as by y.astype(int).")
     if labels.dtype.kind == "S":
         try:
             return np.char.decode(labels, "utf-8")
@@ -179,7 +179,7 @@ def _bytes(pixels: NDArray[Any], scale: float, what: str) -> NDArray[np.uint8]:
     if pixels.dtype.kind not in "iubf":
         raise DataError(f"{what} must be numbers, not {pixels.dtype}.")
     if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
-        raise DataError(f"{what} holds pixels that are not finite numbers (NaN or infinity).")
+        raise DataError(f"{what} holds pixels that are not finite numbers (NaN or infinity); replace them.")
     low, high = float(pixels.min()) * scale, float(pixels.max()) * scale
     if low < 0.0 or high > 255.0:
         limits = "0..1" if scale == 255.0 else "0..255"

@@ -23,6 +23,8 @@ from genepool.errors import DataError, shown
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_PIXELS = 64_000_000
+STRIP = 2**20
+"""Pixels that are converted at a time."""
 ORIENTATION = 0x0112
 GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N")
 SIXTEEN_BIT_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
@@ -175,9 +177,17 @@ def _opaque(image: Image.Image, mode: str) -> Image.Image:
     if image.mode in ("F", "LAB"):
         raise _UnusableError("floating-point numbers" if image.mode == "F" else "CIELAB colours")
     if image.has_transparency_data:
-        picture = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert(mode)
+        return _on_white(image, mode)
     return image.convert("RGB").convert(mode)
+
+
+def _on_white(image: Image.Image, mode: str) -> Image.Image:
+    result = Image.new(mode, image.size)
+    for top, bottom in _strips(image):
+        box = (0, top, image.width, bottom)
+        strip = image.crop(box).convert("RGBA")
+        result.paste(Image.alpha_composite(Image.new("RGBA", strip.size, "white"), strip).convert(mode), box)
+    return result
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:
@@ -185,4 +195,14 @@ def _eight_bit(image: Image.Image) -> Image.Image:
     values = np.asarray(image)
     if values.min() < 0 or values.max() > 65535:
         raise _UnusableError("outside of 0..65535")
-    return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
+    result = np.empty(values.shape, dtype=np.uint8)
+    for top, bottom in _strips(image):
+        result[top:bottom] = (values[top:bottom].astype(np.uint32) + 128) // 257
+    return Image.fromarray(result)
+
+
+def _strips(image: Image.Image) -> Iterator[tuple[int, int]]:
+    """Rows at a time: several copies of the largest images, in wider numbers, would be a gigabyte."""
+    step = max(1, STRIP // image.width)
+    for top in range(0, image.height, step):
+        yield top, min(top + step, image.height)
