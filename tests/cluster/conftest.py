@@ -21,7 +21,10 @@ if ASKED:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[object]:
-    """Three nodes of a Ray cluster, each with one core; one Ray for the whole suite, tried twice."""
+    """Three nodes of a Ray cluster, each with one core, the first with what Ray is told is a GPU.
+
+    One Ray for the whole suite, tried twice: on a busy machine it may not start at once.
+    """
     import ray
     from ray.cluster_utils import Cluster
 
@@ -29,8 +32,8 @@ def cluster() -> Iterator[object]:
     for attempt in (1, 2):
         made = Cluster()
         try:
-            for _ in range(3):
-                made.add_node(num_cpus=1)
+            for gpus in (1, 0, 0):
+                made.add_node(num_cpus=1, num_gpus=gpus)
             break
         except Exception as error:  # noqa: BLE001 - Ray raises bare ones when a busy machine is too slow for it
             with contextlib.suppress(Exception):
