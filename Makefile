@@ -58,7 +58,8 @@ test-thorough: $(STAMP) browser  ## the dashboard's page in a browser, and tests
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs -m thorough
 
-test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: about three minutes
+test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: some four minutes
+	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not watched."
 	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 400 tests/cluster
 
 # Ray is an extra, and too large to be in everybody's environment.
@@ -95,7 +96,7 @@ bench-engine: $(STAMP)  ## training beside the ordinary way, a hand-tuned loop a
 	@mkdir -p benchmarks/results
 	$(BIN)/genepool bench engine --out benchmarks/results/engine.json $(if $(QUICK),--quick)
 
-bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: a quarter of an hour on a quiet machine
+bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: ten minutes on a quiet machine
 	$(BIN)/python -m benchmarks.engines
 
 format: $(STAMP)  ## puts the code into the agreed form

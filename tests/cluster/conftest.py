@@ -1,6 +1,7 @@
 """Ray and Slurm for real, on this machine: `make test-cluster` asks for them, since they are slow to start.
 
-GENEPOOL_CLUSTER=1 wants all of it, and what is missing is a failure; GENEPOOL_CLUSTER=ray leaves Slurm out.
+GENEPOOL_CLUSTER=1 wants all of it, and what is missing is a failure; GENEPOOL_CLUSTER=ray leaves out what only root can
+install: Slurm, and a server of ssh.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 TOKEN = "5ec4e70fn0b0dy" * 3
 """Of the test cluster: it must turn up nowhere but in the environment."""
 ASKED = os.environ.get("GENEPOOL_CLUSTER", "")
-collect_ignore_glob = {"": ["test_*.py"], "ray": ["test_slurm.py"]}.get(ASKED, [])
+collect_ignore_glob = {"": ["test_*.py"], "ray": ["test_slurm.py", "test_ssh.py"]}.get(ASKED, [])
 if ASKED:
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)  # Ray reads them when it is imported
 
