@@ -11,7 +11,7 @@ from typing import Any
 
 from genepool.engines.ray_nodes import Ray, here, pinned
 from genepool.errors import EngineError, StorageError
-from genepool.population.served import Answer, AnswerLost, FileServer
+from genepool.population.served import Answer, AnswerLost, Diary, FileServer
 
 AT_ONCE = 16
 """Calls that the service works on at the same time: most of them wait for the disk."""
@@ -43,9 +43,9 @@ class Service:
         self._accounts = accounts(root)
         self._one_at_a_time = threading.Lock()
 
-    def do(self, name: str, arguments: tuple[Any, ...], safe: bool) -> Answer:
+    def do(self, name: str, arguments: tuple[Any, ...], safe: bool, diary: Diary) -> Answer:
         """A call of a worker's files."""
-        return self._server.do(name, arguments, safe)
+        return self._server.do(name, arguments, safe, diary)
 
     def spent(self, also: Any) -> Any:
         """What the experiment has spent, with the time of a worker's run."""
@@ -69,8 +69,8 @@ class Line:
     def __init__(self, ray: Ray, service: Any) -> None:
         self._ray, self._service = ray, service
 
-    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool) -> Answer:
-        answer: Answer = self._ask(self._service.do.remote(name, arguments, safe))
+    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool, diary: Diary) -> Answer:
+        answer: Answer = self._ask(self._service.do.remote(name, arguments, safe, diary))
         return answer
 
     def spent(self, also: Any) -> Any:

@@ -27,6 +27,7 @@ Durability = Literal["safe", "fast"]
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOG = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND
+_LOG_AGAIN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND | os.O_NONBLOCK
 _APPEND = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND | os.O_NONBLOCK
 _BEAT = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 # Goes on while the host sleeps, so that a worker that was suspended notices; not every system has it.
@@ -185,17 +186,13 @@ class Files:
         """Adds to a file that is there."""
         self._put(path, _APPEND, data, sync=False)
 
-    def sync_file(self, path: str) -> None:
-        """Data and length of a file onto the disk."""
-        descriptor = self.open(path, _READ)
-        try:
-            self.fsync(descriptor)
-        finally:
-            self._close_quietly(descriptor)
-
     def open_log(self, path: str) -> int:
         """A new file to append to."""
         return self.open(path, _LOG)
+
+    def reopen_log(self, path: str) -> int:
+        """The same once more, for whoever does not keep it open."""
+        return self.open(path, _LOG_AGAIN)
 
     def _put(self, path: str, flags: int, data: bytes, *, sync: bool) -> None:
         descriptor = self.open(path, flags)
@@ -216,6 +213,14 @@ class Files:
             if more <= 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             done += more
+
+    def write_lasting(self, descriptor: int, data: bytes, at: int) -> None:
+        """Adds to a log whose length is known, syncs it if this level of durability asks for it, and reads it back."""
+        self.write_all(descriptor, data)
+        if self.safe:
+            self.fsync(descriptor)
+        if self.read_at(descriptor, len(data), at) != data:
+            raise OSError(errno.EIO, "what was appended does not read back")
 
     def load(self, path: str, limit: int) -> bytes:
         """A whole file; what is not a regular file or is longer than the limit is refused with EFBIG."""
@@ -271,6 +276,12 @@ class Files:
             self.unlink(path)
         except FileNotFoundError:
             return
+
+    def clear(self, path: str, inside: Sequence[str]) -> Sequence[str]:
+        """Removes files, by their whole paths, that are in a directory; tells what is left there."""
+        for one in inside:
+            self.unlink(one)
+        return self.list(path)
 
     def remove_tree(self, path: str, depth: int = 0) -> None:
         """Removes whatever is there. Only what refuses to be unlinked is a directory, so no symlink is followed."""

@@ -7,7 +7,6 @@ A writer never mends a file: after a failed write or sync it goes on in the next
 from __future__ import annotations
 
 import contextlib
-import errno
 import re
 import zlib
 from collections.abc import Iterator
@@ -65,19 +64,14 @@ class Log:
         if self._descriptor is None or self._length > _LARGEST_FILE:
             self._descriptor = self._next_file()
         try:
-            self._files.write_all(self._descriptor, line)
             if lasting:
-                self._make_sure(self._descriptor, line)
+                self._files.write_lasting(self._descriptor, line, self._length)
+            else:
+                self._files.write_all(self._descriptor, line)
         except OSError:
             self.close()
             raise
         self._length += len(line)
-
-    def _make_sure(self, descriptor: int, line: bytes) -> None:
-        if self._files.safe:
-            self._files.fsync(descriptor)
-        if self._files.read_at(descriptor, len(line), self._length) != line:
-            raise OSError(errno.EIO, "what was appended does not read back", self._path)
 
     def close(self) -> None:
         """Ends the current file; the next document begins another."""

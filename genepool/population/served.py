@@ -4,6 +4,9 @@ The protocol of the store is thus one and the same everywhere; what a network ma
 middle of a rename, is what the store was built for. Only two things are added: calls that only look are repeated when
 their answer was lost, and calls that change something report EIO, after which the store finds out what happened.
 The server remembers nothing, so it may be killed and started again at any moment.
+
+A journey takes a millisecond, so what belongs together is one call, and lines of a diary, which may be lost, travel
+with the next one.
 """
 
 from __future__ import annotations
@@ -35,14 +38,17 @@ class AnswerLost(Exception):  # noqa: N818 - what happened, not what is wrong
     """The server was lost before it answered; whether it had done what was asked for nobody knows."""
 
 
-Send = Callable[[str, tuple[Any, ...], bool], Answer]
-"""Carries a call's name, arguments and durability to the server; raises AnswerLost once another may be answered."""
+Diary = Sequence[tuple[str, bytes]]
+"""Paths, and what is to be added there."""
+Send = Callable[[str, tuple[Any, ...], bool, Diary], Answer]
+"""Carries a call's name, arguments and durability, and lines to be written first, to the server; raises AnswerLost once
+another call may be answered."""
 
-LOOKING = frozenset({"list", "list_each", "load", "load_from", "read_part", "free_bytes"})
+LOOKING = frozenset({"list", "list_each", "load", "load_from", "free_bytes"})
 CHANGING = frozenset(
     {
-        *("mkdir", "rename", "link", "unlink", "rmdir", "remove", "remove_tree", "spread"),
-        *("save", "overwrite", "begin_log", "append", "fsync_dir", "sync_file"),
+        *("mkdir", "rename", "link", "unlink", "rmdir", "remove", "clear", "remove_tree", "spread"),
+        *("save", "overwrite", "begin_log", "append", "append_lasting", "fsync_dir"),
     }
 )
 
@@ -55,8 +61,13 @@ class FileServer:
         self._root = root.rstrip("/")
         self._files = {True: files.at("safe"), False: files.at("fast")}
 
-    def do(self, name: str, arguments: tuple[Any, ...], safe: bool = True) -> Answer:
+    def do(self, name: str, arguments: tuple[Any, ...], safe: bool = True, diary: Diary = ()) -> Answer:
         """One call. Whatever is not in the two lists, or leads out of the directory, is refused."""
+        for line in diary:
+            self._do("append", line, safe)
+        return self._do(name, arguments, safe)
+
+    def _do(self, name: str, arguments: tuple[Any, ...], safe: bool) -> Answer:
         if name not in LOOKING | CHANGING:
             return Answer(error=errno.ENOSYS, words=f"there is no call '{name}'")
         try:
@@ -83,8 +94,12 @@ class FileServer:
         files.close(files.open_log(path))
 
     @staticmethod
-    def _read_part(files: Files, path: str, start: int, length: int) -> bytes:
-        return files.load_from(path, start, 1 << 40)[:length]
+    def _append_lasting(files: Files, path: str, data: bytes, at: int) -> None:
+        descriptor = files.reopen_log(path)
+        try:
+            files.write_lasting(descriptor, data, at)
+        finally:
+            files.close(descriptor)
 
 
 def _holds_paths(argument: object) -> bool:
@@ -99,18 +114,24 @@ class ServedFiles(Files):
         self._send = send
         self._logs: dict[int, str] = {}
         self._numbers = itertools.count()
+        self._diary: list[tuple[str, bytes]] = []
+
+    def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        diary = [*self._diary]
+        self._diary.clear()  # once: nobody knows whether lines on a lost journey were written
+        return _value(self._send(name, arguments, self.safe, diary))
 
     def _look(self, name: str, *arguments: Any) -> Any:
         for _ in range(TRIES):
             try:
-                return _value(self._send(name, arguments, self.safe))
+                return self._call(name, arguments)
             except AnswerLost:
                 continue
         raise OSError(errno.EIO, "the server of the population was lost again and again")
 
     def _change(self, name: str, *arguments: Any) -> Any:
         try:
-            return _value(self._send(name, arguments, self.safe))
+            return self._call(name, arguments)
         except AnswerLost as error:
             raise OSError(errno.EIO, "the answer of the server of the population was lost") from error
 
@@ -141,6 +162,10 @@ class ServedFiles(Files):
 
     def remove(self, path: str) -> None:
         self._change("remove", path)
+
+    def clear(self, path: str, inside: Sequence[str]) -> Sequence[str]:
+        left: Sequence[str] = self._change("clear", path, [*inside])
+        return left
 
     def remove_tree(self, path: str, depth: int = 0) -> None:
         self._change("remove_tree", path)
@@ -182,16 +207,15 @@ class ServedFiles(Files):
         return number
 
     def write_all(self, descriptor: int, data: bytes) -> None:
-        self._change("append", self._logs[descriptor], data)
+        self._diary.append((self._logs[descriptor], data))
 
-    def fsync(self, descriptor: int) -> None:
-        self._change("sync_file", self._logs[descriptor])
-
-    def read_at(self, descriptor: int, length: int, offset: int) -> bytes:
-        return bytes(self._look("read_part", self._logs[descriptor], offset, length))
+    def write_lasting(self, descriptor: int, data: bytes, at: int) -> None:
+        self._change("append_lasting", self._logs[descriptor], data, at)
 
     def close(self, descriptor: int) -> None:
         self._logs.pop(descriptor, None)
+        if self._diary:
+            self._change("append", *self._diary.pop())
 
 
 def _value(answer: Answer) -> Any:

@@ -136,10 +136,10 @@ class Writer:
         path = self._shards.path(individual)
         if result is not None:
             with contextlib.suppress(OSError):
-                self._files.unlink(f"{path}/{naming.BIRTH}")
-                for part in (*result.files, naming.RESULT):
-                    self._files.unlink(f"{path}/{naming.of_attempt(result.attempt, part)}")
-                if self.spare is None and not self._files.list(path):
+                parts = (*result.files, naming.RESULT)
+                names = (naming.BIRTH, *(naming.of_attempt(result.attempt, part) for part in parts))
+                left = self._files.clear(path, [f"{path}/{name}" for name in names])
+                if self.spare is None and not left:
                     self.spare = individual
                 else:
                     self._files.rmdir(path)

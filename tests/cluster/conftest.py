@@ -1,6 +1,7 @@
 """Ray and Slurm for real, on this machine: `make test-cluster` asks for them, since they are slow to start.
 
-GENEPOOL_CLUSTER=1 wants all of it, and what is missing is a failure; GENEPOOL_CLUSTER=ray leaves Slurm out.
+GENEPOOL_CLUSTER=1 wants all of it, and what is missing is a failure; GENEPOOL_CLUSTER=ray leaves out what only root can
+install: Slurm, and a server of ssh.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import pytest
 TOKEN = "5ec4e70fn0b0dy" * 3
 """Of the test cluster: it must turn up nowhere but in the environment."""
 ASKED = os.environ.get("GENEPOOL_CLUSTER", "")
-collect_ignore_glob = {"": ["test_*.py"], "ray": ["test_slurm.py"]}.get(ASKED, [])
+collect_ignore_glob = {"": ["test_*.py"], "ray": ["test_slurm.py", "test_ssh.py"]}.get(ASKED, [])
 if ASKED:
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)  # Ray reads them when it is imported
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[object]:
-    """Three nodes of a Ray cluster, each with one core; one Ray for the whole suite, tried twice."""
+    """Three nodes of a Ray cluster, each with one core, the first with what Ray is told is a GPU.
+
+    One Ray for the whole suite, tried twice: on a busy machine it may not start at once.
+    """
     import ray
     from ray.cluster_utils import Cluster
 
@@ -29,8 +33,8 @@ def cluster() -> Iterator[object]:
     for attempt in (1, 2):
         made = Cluster()
         try:
-            for _ in range(3):
-                made.add_node(num_cpus=1)
+            for gpus in (1, 0, 0):
+                made.add_node(num_cpus=1, num_gpus=gpus)
             break
         except Exception as error:  # noqa: BLE001 - Ray raises bare ones when a busy machine is too slow for it
             with contextlib.suppress(Exception):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 from pathlib import Path
 
 from ..acceptance.processes import wait_until
+from .programs import PATH
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scontrol", "squeue", "munged")
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
@@ -48,27 +48,12 @@ PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE St
 """
 
 
-def installed() -> str | None:
-    """None once Slurm is here; otherwise why it cannot be."""
-    if all(shutil.which(program, path=_path()) for program in PROGRAMS):
-        return None
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        return "only root can install Debian's packages " + ", ".join(PACKAGES)
-    for words in (("update", "-q"), ("install", "-qy", "--no-install-recommends", *PACKAGES)):
-        done = subprocess.run(["apt-get", *words], capture_output=True, text=True, check=False, timeout=240)
-    return None if done.returncode == 0 else f"apt-get cannot install it: {(done.stderr.strip() or '?')[-300:]}"
-
-
-def _path() -> str:
-    return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-
-
 class Slurm:
     """The daemons, from entry to exit."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.environment = {**os.environ, "PATH": _path(), "SLURM_CONF": str(root / "slurm.conf")}
+        self.environment = {**os.environ, "PATH": PATH, "SLURM_CONF": str(root / "slurm.conf")}
         self._daemons: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Slurm:

@@ -1,4 +1,4 @@
-"""A whole run on three nodes of a Ray cluster, with real training: nodes are killed and join, and nothing is lost."""
+"""Whole runs on three nodes of a Ray cluster, with real training: nodes are killed and join, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from genepool.dashboard import assets
 from genepool.experiment import Experiment
+from genepool.model import Model
+from genepool.nn.data import prepare
 
-from ..acceptance.processes import COMMAND, assert_sound, finished, genepool, wait_until
+from ..acceptance.processes import assert_sound, finished, genepool, steps_done, training
+from ..dashboard.living import Client
 from .conftest import TOKEN
-from .nodes import doing, kill_hard, kill_in_its_namespace
+from .nodes import children, doing, kill_hard, raylet_of
+from .runs import PATIENCE, Run, RunInATerminal
 
-SMALL = (
-    *("--population", 6, "--steps", 150, "--seed", 1, "--set", "time=0", "--set", "lease=3"),
-    *("--set", "checkpoint_every=0.5", "--set", "mutation_odds.grow-convolution=0", "--set", "mutation_odds.widen=0"),
-)
 WORKERS = 3
+PAGE = ("--dashboard",) if (assets.FOLDER / "page.js").exists() else ()
+"""It does not start where it was never built."""
 SABOTAGE = """
 from genepool.evolution import SELECTIONS
 
@@ -34,165 +35,104 @@ def sabotage(one, other, rng):
 """
 
 
-class Run:
-    """`genepool run --engine ray`, with what it has said so far."""
-
-    def __init__(self, directory: Path, address: str, *options: object) -> None:
-        self.directory, self.said = directory, directory.parent / f"{directory.name}.said"
-        words = ("run", directory, "--engine", "ray", "--address", address, *SMALL, *options)
-        with self.said.open("wb") as said:
-            self.process = subprocess.Popen(
-                [*COMMAND, *map(str, words)],
-                stdout=said,
-                stderr=said,
-            )
-
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-    def text(self) -> str:
-        return self.said.read_text()
-
-    def wait_until(self, true, seconds: float = 90.0) -> None:
-        def or_gone() -> bool:
-            assert self.process.poll() is None, self.text()
-            return true()
-
-        wait_until(or_gone, seconds)
-
-
 @pytest.mark.parametrize("way", ["shared", "served"])
 def test_a_node_is_killed_and_another_joins_and_nothing_is_lost(way, cluster, tmp_path):
     directory = tmp_path / "e"
-    served = way == "served"
-    with Run(directory, cluster.address, "--workers", WORKERS, *(["--serve-population"] if served else [])) as run:
+    served = ("--serve-population",) if way == "served" else ()
+    with Run(directory, cluster.address, "--workers", WORKERS, *PAGE, *served) as run:
         run.wait_until(lambda: len(finished(directory)) >= 3 and len(doing(cluster, "_life")) == WORKERS)
-        before = {identity: row.fitness for identity, row in finished(directory).items()}
+        before = fitness_of_all(directory)
+        if not served:
+            run.wait_until(lambda: all("train_pixels.npy" in maps(process) for process in doing(cluster, "_life")))
         kill_hard(cluster, next(iter(cluster.worker_nodes)))
         if served:
             [server] = doing(cluster, "Service")
             os.kill(server, signal.SIGKILL)
         run.wait_until(lambda: len(doing(cluster, "_life")) == WORKERS - 1)
+        between = len(fitness_of_all(directory))
+        run.wait_until(lambda: len(fitness_of_all(directory)) > between)  # the others go on
         cluster.add_node(num_cpus=1)
         run.wait_until(lambda: len(doing(cluster, "_life")) == WORKERS)
-        after = {identity: row.fitness for identity, row in finished(directory).items()}
+        run.wait_until(lambda: re.search(rf"\b{WORKERS} workers, ", run.text()))
+        if PAGE:
+            assert_watched(run)
+        after = fitness_of_all(directory)
         assert before.items() <= after.items()
         assert genepool("set", directory, "workers=2").returncode == 0
         run.wait_until(lambda: len(doing(cluster, "_life")) == 2)
-        assert genepool("set", directory, f"individuals={len(finished(directory)) + 2}").returncode == 0
-        assert run.process.wait(90) == 0, run.text()
-    now = {identity: row.fitness for identity, row in finished(directory).items()}
-    assert after.items() <= now.items()
+        assert genepool("set", directory, f"individuals={len(after) + 3}").returncode == 0
+        assert run.end() == 0, run.text()
+    assert after.items() <= fitness_of_all(directory).items()
     assert_sound(directory)
-    assert "test accuracy" in run.text()
-    best = json.loads(genepool("best", directory, "--json").stdout)
-    assert Path(best["weights"]).stat().st_size > 0
+    assert_usable(directory)
+    assert doing(cluster, "Service") == []
     if served:
-        assert doing(cluster, "Service") == []
+        assert_goes_on_in_another_cluster(directory)
     assert os.environ["RAY_AUTH_TOKEN"] == TOKEN
-    assert [path for path in (*directory.rglob("*"), run.said) if path.is_file() and TOKEN in read(path)] == []
+    logs = Path(cluster.head_node.get_logs_dir_path()).glob("worker-*")
+    places = [path for path in (*directory.rglob("*"), *logs, run.said) if path.is_file()]
+    assert [path for path in places if TOKEN.encode() in path.read_bytes()] == []
 
 
-def read(path: Path) -> str:
-    return path.read_bytes().decode("latin-1")
+def fitness_of_all(directory: Path) -> dict[str, float]:
+    return {identity: row.fitness for identity, row in finished(directory).items()}
 
 
-def test_ctrl_c_hands_trainings_over(cluster, tmp_path):
-    directory = tmp_path / "e"
-    with Run(directory, cluster.address, "--workers", 2, "--set", "steps=1000000") as run:
-        run.wait_until(lambda: len(doing(cluster, "_life")) == 2 and len(in_training(directory)) == 2)
-        time.sleep(2)
-        run.process.send_signal(signal.SIGINT)
-        assert run.process.wait(60) == 130, run.text()
-    assert {one.owner for one in in_training(directory)} == {"free0000"}
+def maps(process: int) -> str:
+    return Path(f"/proc/{process}/maps").read_text()
+
+
+def assert_watched(run: Run) -> None:
+    """The page that the run serves shows its workers, wherever they are."""
+    [address] = re.findall(r"http://\S+", run.text())
+    client = Client(address)
+    [key] = client.keys().values()
+    run.wait_until(lambda: client.standing(key)["rows"] >= 3)
+    assert len(client.get(f"/api/experiments/{key}/workers")["workers"]) >= WORKERS
+
+
+def assert_usable(directory: Path) -> None:
+    """The best model says of the validation images what its record promises."""
+    best = json.loads(genepool("best", directory, "--json").stdout)
+    experiment = Experiment.open(directory)
+    data = prepare(experiment.source())
+    guesses = Model.of(experiment).probabilities(np.asarray(data.validation_pixels)).argmax(1)
+    assert (guesses == data.validation_labels).mean() == pytest.approx(best["accuracy"], abs=0.002)
+    assert best["test_accuracy"] > 0.1
+
+
+def assert_goes_on_in_another_cluster(directory: Path) -> None:
+    """The population is in the directory, not in the cluster: another one, of this machine alone, goes on."""
+    before = fitness_of_all(directory)
+    more = ("--workers", 1, "--individuals", len(before) + 1)
+    done = genepool("run", directory, "--engine", "ray", "--address", "local", "--serve-population", *more)
+    assert done.returncode == 0, done.stderr
+    after = fitness_of_all(directory)
+    assert before.items() < after.items()
     assert_sound(directory)
 
 
-def in_training(directory: Path) -> list:
-    if not (directory / "experiment.json").exists():
-        return []
-    return [one for one in Experiment.open(directory).view().snapshot() if one.state.name == "TRAINING"]
+def test_ctrl_c_in_a_terminal_hands_trainings_over(cluster, tmp_path):
+    """By two workers that share the one GPU of the cluster, which only Ray believes in."""
+    directory = tmp_path / "e"
+    share = ("--cpus-per-worker", 0.5, "--gpus-per-worker", 0.25)
+    with RunInATerminal(directory, cluster.address, "--workers", 2, *share, "--set", "steps=1000000") as run:
+        run.wait_until(lambda: len(doing(cluster, "_life")) == 2 and "2 at work" in run.text())
+        run.wait_until(lambda: sum(steps_done(directory, one.owner) > 0 for one in training(directory)) == 2)
+        with_gpu = [process for process, _ in children(raylet_of(cluster.head_node))]
+        assert {*doing(cluster, "_life")} <= {*with_gpu}
+        run.press(b"\x03")
+        assert run.end() == 130, run.text()
+    assert "Stopping: trainings are handed over." in run.text()
+    assert {one.owner for one in training(directory)} == {"free0000"}
+    assert_sound(directory)
 
 
-def test_a_bug_in_a_worker_ends_the_run_with_its_message(cluster, tmp_path):
-    """In a selection of the user's own."""
-    plugin = tmp_path / "plugin.py"
-    plugin.write_text(SABOTAGE)
-    bug = ("--plugin", plugin, "--set", "selection=sabotage")
-    done = genepool("run", tmp_path / "e", "--engine", "ray", "--address", cluster.address, *SMALL, *bug)
-    assert done.returncode == 2, done.stderr
-    assert re.search(r"Error: Worker \d failed with ZeroDivisionError: a loose screw; .*\n$", done.stderr)
-    assert "Traceback" not in done.stderr
-
-
-def test_a_node_with_another_release_is_refused_by_name(cluster, tmp_path):
-    """A node on which Genepool says that it is another one as soon as Python starts."""
-    (tmp_path / "sitecustomize.py").write_text("import genepool\ngenepool.__version__ = '0.0.1'\n")
-    node = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(tmp_path)})
-    try:
-        done = genepool("run", tmp_path / "e", "--engine", "ray", "--address", cluster.address, *SMALL)
-    finally:
-        kill_hard(cluster, node)
-    assert done.returncode == 2
-    assert re.fullmatch(r"Error: Node .* has Genepool 0\.0\.1, here it is .*\n", done.stderr)
-
-
-def test_a_directory_that_a_node_does_not_see_is_refused(cluster, tmp_path):
-    """A node of the same machine, but with another file system over the folder, as a machine without the mount has."""
-    hidden = tmp_path / "hidden"
-    hidden.mkdir()
-    start = f"exec {Path(sys.executable).parent / 'ray'} start --address={cluster.address} --num-cpus=1 --block"
-    command = ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none '{hidden}' && {start}"]
-    count = len(alive(cluster))
-    with (tmp_path / "said").open("wb") as said:
-        node = subprocess.Popen(command, stdout=said, stderr=said)
-    try:
-        deadline = time.monotonic() + 60
-        while len(alive(cluster)) == count and time.monotonic() < deadline:
-            if node.poll() is not None:
-                pytest.skip(f"no file systems of one's own here: {(tmp_path / 'said').read_text().strip()[-200:]}")
-            time.sleep(0.2)
-        done = genepool("run", hidden / "e", "--engine", "ray", "--address", cluster.address, *SMALL)
-    finally:
-        kill_in_its_namespace(node.pid)
-        node.wait(60)
-        wait_until(lambda: len(alive(cluster)) == count)
-    assert done.returncode == 2
-    assert re.fullmatch(r"Error: Node .* does not see '.*'; put .*, or add --serve-population.\n", done.stderr)
-    assert not list((hidden / "e/logs").iterdir())
-
-
-def alive(cluster) -> list:
-    return [node for node in cluster.global_state.node_table() if node["Alive"]]
-
-
-def test_a_wrong_token_is_one_sentence_that_does_not_repeat_it(cluster, tmp_path):
-    wrong = "wr0ng" * 8
-    done = subprocess.run(
-        [*COMMAND, "run", str(tmp_path / "e"), "--engine", "ray", "--address", cluster.address],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, "RAY_AUTH_TOKEN": wrong},
-    )
-    assert done.returncode == 2, done.stderr
-    assert "or wants another token" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert wrong not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("address", "words"),
-    [("127.0.0.1:1", "No Ray cluster answers at 127.0.0.1:1"), ("nonsense", "is not the address of a Ray cluster")],
-)
-def test_an_unreachable_address_is_one_sentence(address, words, tmp_path):
-    done = genepool("run", tmp_path / "e", "--engine", "ray", "--address", address, *SMALL)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_a_bug_in_a_worker_ends_the_run_with_its_message(cluster, tmp_path, monkeypatch):
+    """In a selection of the user's own, named as seen from the user's folder."""
+    (tmp_path / "plugin.py").write_text(SABOTAGE)
+    monkeypatch.chdir(tmp_path)
+    with Run(tmp_path / "e", cluster.address, "--plugin", "plugin.py", "--set", "selection=sabotage") as run:
+        assert run.process.wait(PATIENCE) == 2
+    assert re.search(r"\nError: Worker \d failed with ZeroDivisionError: a loose screw; .*\n$", "\n" + run.text())
+    assert "Traceback" not in run.text()

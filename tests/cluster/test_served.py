@@ -1,32 +1,61 @@
-"""The store's whole exam through a real actor of a Ray cluster, as workers without a shared directory reach it."""
+"""The store's whole exam, and a storm, through a real actor of a Ray cluster, as workers without a shared directory
+reach it; and the images that travel with it.
+"""
 
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from genepool.nn.data import portable, prepare
+from genepool.nn.sources import open_source
 from genepool.population import DirectoryPopulation
 from genepool.population.served import ServedFiles
 from genepool.testing import Clock
 from genepool.testing.population_contract import Exam, PopulationContract
 
+from ..acceptance.processes import wait_until
+from ..races.plan import Plan
+from ..races.verdict import judge
+from ..races.victim import read_testimonies
+from .nodes import doing
+from .runs import PATIENCE
+
 LEASE = 100.0
+STORM = Plan(seed=1, kills=6, stops=0, workers=4, size=12, lease=3.0)
+KILLS_OF_THE_SERVER = 2
 
 
 @pytest.fixture(scope="module")
-def served(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
-    """A folder, and a line to the service that has it."""
+def ray(cluster: Any) -> Iterator[Any]:
     from genepool.engines.ray_nodes import join
-    from genepool.engines.ray_service import Line, serve
 
-    ray = join(cluster.address)
+    joined = join(cluster.address)
+    yield joined
+    joined.shutdown()
+
+
+def served(ray: Any, root: Path) -> Any:
+    """The service that has a folder."""
+    from genepool.engines.ray_service import serve
+
+    return serve(ray, str(root), str)
+
+
+@pytest.fixture(scope="module")
+def line(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    from genepool.engines.ray_service import Line
+
     root = tmp_path_factory.mktemp("served")
-    yield root, Line(ray, serve(ray, str(root), str))
-    ray.shutdown()
+    return root, Line(ray, served(ray, root))
 
 
 class TestPopulationThroughAnActor(PopulationContract):
@@ -36,14 +65,82 @@ class TestPopulationThroughAnActor(PopulationContract):
     )
 
     @pytest.fixture
-    def exam(self, served: tuple[Path, Any]) -> Exam:
-        root, line = served
+    def exam(self, line: tuple[Path, Any]) -> Exam:
+        root, send = line
         path = root / str(next(self.numbers))
         path.mkdir()
         clock = Clock()
         DirectoryPopulation.establish(path, population_size=100, lease=LEASE)
 
         def join() -> DirectoryPopulation:
-            return DirectoryPopulation.open(path, files=ServedFiles(line, durability="fast", monotonic=clock))
+            return DirectoryPopulation.open(path, files=ServedFiles(send, durability="fast", monotonic=clock))
 
         return Exam(join=join, clock=clock, lease=LEASE)
+
+
+def test_a_storm_over_workers_and_server_loses_nothing(ray, cluster, tmp_path):
+    """Endless tasks of Ray's and the actor are killed at random; Ray brings them back, and every promise was kept."""
+    population, testimonies = tmp_path / "population", tmp_path / "testimonies"
+    population.mkdir()
+    testimonies.mkdir()
+    DirectoryPopulation.establish(population, population_size=STORM.size, lease=STORM.lease)
+    service = served(ray, population)
+    task = ray.remote(storm_victim).options(num_cpus=0.5, max_retries=-1)
+    tasks = [task.remote(population, testimonies, STORM, number, service) for number in range(STORM.workers)]
+
+    def finished() -> int:
+        return len(read_testimonies(testimonies)[0])
+
+    wait_until(lambda: finished() > STORM.size, PATIENCE)
+    rng = Random(STORM.seed)
+    blows = ["storm_victim"] * STORM.kills + ["Service"] * KILLS_OF_THE_SERVER
+    rng.shuffle(blows)
+    for blow in blows:
+        wait_until(lambda blow=blow: doing(cluster, blow), PATIENCE)
+        os.kill(rng.choice(doing(cluster, blow)), signal.SIGKILL)
+        time.sleep(rng.expovariate(1 / 0.4))
+    many = finished()
+    wait_until(lambda: finished() > many + STORM.size, PATIENCE)
+    time.sleep(2 * STORM.lease + 1)  # in which orphans are found and garbage is collected
+    (tmp_path / "testimonies.over").touch()
+    ray.get(tasks, timeout=PATIENCE)
+    verdict = judge(population, testimonies, STORM, [])
+    assert verdict.faults == []
+    assert verdict.figures["taken over"] > 0
+
+
+def storm_victim(population: Path, testimonies: Path, plan: Plan, number: int, service: Any) -> None:
+    """One of the workers; ends when a file says that the storm is over."""
+    import ray
+
+    from genepool.engines.ray_service import Line
+    from tests.races.victim import Testimony, evolve
+
+    over = Path(f"{testimonies}.over")
+    testimony = Testimony(testimonies / f"{number}-{os.getpid()}-{time.time_ns()}")
+    files = ServedFiles(Line(ray, service), durability="safe")
+    evolve(population, files, testimony, plan, number, lambda: "it is over" if over.exists() else None)
+
+
+def test_images_are_in_the_memory_of_a_node_once(ray):
+    """They travel to each node's object store, and all that run there map them, at the same place."""
+    images = ray.put(portable(prepare(open_source("fashion-mini"))))
+
+    def place(data: Any) -> tuple[str, str, int]:
+        import ray
+
+        address = data.train_pixels.__array_interface__["data"][0]
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            where, _, offset, _, inode, *path = line.split()
+            start, end = (int(part, 16) for part in where.split("-"))
+            if start <= address < end:
+                file = f"{inode} {' '.join(path)}"
+                return ray.get_runtime_context().get_node_id(), file, int(offset, 16) + address - start
+        raise AssertionError("it is nowhere")
+
+    task = ray.remote(place).options(num_cpus=0.3, scheduling_strategy="SPREAD")
+    found = ray.get([task.remote(images) for _ in range(9)], timeout=PATIENCE)
+    nodes = {node for node, _, _ in found}
+    assert len(nodes) > 1
+    assert len(set(found)) == len(nodes)
+    assert all("/dev/shm" in file or "plasma" in file or "memfd" in file for _, file, _ in found), found

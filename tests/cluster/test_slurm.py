@@ -17,7 +17,8 @@ from genepool.population.individual import FREE
 from genepool.settings import override, preset
 
 from ..acceptance.processes import COMMAND, assert_sound, finished, steps_done, training, wait_until, workers_of
-from .slurm import Slurm, installed
+from .programs import require
+from .slurm import PACKAGES, PROGRAMS, Slurm
 
 STEPS = 8_000
 PATIENCE = 180.0
@@ -26,9 +27,7 @@ SECRET = "s3cret-t0ken-of-slurm"
 
 @pytest.fixture
 def slurm(tmp_path):
-    why = installed()
-    if why is not None:  # a green run without Slurm must not look like one with it
-        pytest.fail(f"Slurm cannot be tested: {why}; GENEPOOL_CLUSTER=ray leaves it out.")
+    require(PROGRAMS, PACKAGES)
     one = Slurm(tmp_path / "slurm")
     one.environment["AWS_SECRET_ACCESS_KEY"] = SECRET  # Slurm hands the environment on to its jobs
     try:

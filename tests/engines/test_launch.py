@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from genepool.cli import cli
-from genepool.engines.ray_nodes import _refusal
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
 from tests.acceptance.processes import steps_done, training, wait_until
@@ -175,12 +174,6 @@ def test_no_secret_of_the_environment_gets_into_a_job(directory):
         result = launch(words[0], directory, *words[1:], env=secrets)
         assert result.exit_code == 0, result.output
         assert SECRET not in result.output
-
-
-def test_a_machine_too_busy_for_ray_is_one_sentence():
-    """With Ray's own words, which it says after it has waited in vain for half a minute."""
-    words = "The current node timed out during startup. This could happen because some of the raylet failed to startup"
-    assert str(_refusal(Exception(words), None)).startswith("Ray did not start in time: the machine is too busy")
 
 
 def test_the_options_of_ray_without_ray_are_a_mistake(tmp_path):

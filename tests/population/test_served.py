@@ -13,7 +13,7 @@ import pytest
 from genepool.errors import GenepoolError, SettingsError, StorageError
 from genepool.population import DirectoryPopulation, Files, State, served
 from genepool.population.check import check
-from genepool.population.served import CHANGING, LOOKING, Answer, AnswerLost, FileServer, ServedFiles
+from genepool.population.served import CHANGING, LOOKING, Answer, AnswerLost, Diary, FileServer, ServedFiles
 from genepool.testing import Clock, make_birth, make_weights
 from genepool.testing.population_contract import Exam, PopulationContract
 
@@ -46,12 +46,12 @@ class Unreliable:
         self._server, self._rng, self.share = FileServer(str(root)), rng, share
         self.lost = 0
 
-    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool) -> Answer:
+    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool, diary: Diary) -> Answer:
         lost = self._rng.random() < self.share
         self.lost += lost
         if lost and self._rng.random() < 0.5:
             raise AnswerLost
-        answer = self._server.do(name, arguments, safe)
+        answer = self._server.do(name, arguments, safe, diary)
         if lost:
             raise AnswerLost
         return answer
@@ -124,6 +124,44 @@ def test_nothing_outside_of_the_directory_is_touched(name: str, path: str, tmp_p
     for arguments in ((place,), (place, place), ([place],), (place, b"x")):
         answer = FileServer(str(tmp_path)).do(name, arguments)
         assert answer.error == errno.EACCES
+
+
+def test_lines_of_a_diary_travel_with_the_next_call_and_the_last_ones_at_the_end(tmp_path: Path) -> None:
+    server, journeys = FileServer(str(tmp_path)), []
+
+    def send(*message: Any) -> Answer:
+        journeys.append(message[0])
+        return server.do(*message)
+
+    files, path = ServedFiles(send), f"{tmp_path}/events.log"
+    log = files.open_log(path)
+    files.write_all(log, b"one\n")
+    files.write_all(log, b"two\n")
+    assert Path(path).read_bytes() == b""
+    files.at("fast").list(str(tmp_path))
+    assert Path(path).read_bytes() == b"one\ntwo\n"
+    for line in (b"three\n", b"four\n"):
+        files.write_all(log, line)
+    files.close(log)
+    assert Path(path).read_bytes() == b"one\ntwo\nthree\nfour\n"
+    assert journeys == ["begin_log", "list", "append"]
+
+
+def test_a_diary_that_leads_out_of_the_directory_is_not_written(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"")
+    (tmp_path / "inside").mkdir()
+    server = FileServer(str(tmp_path / "inside"))
+    assert server.do("list", (str(tmp_path / "inside"),), True, [(str(outside), b"line\n")]).value == []
+    assert outside.read_bytes() == b""
+
+
+def test_what_must_last_is_read_back(tmp_path: Path) -> None:
+    files, path = ServedFiles(FileServer(str(tmp_path)).do), f"{tmp_path}/archive.log"
+    log = files.open_log(path)
+    files.write_lasting(log, b"one\n", 0)
+    with pytest.raises(OSError, match="does not read back"):
+        files.write_lasting(log, b"two\n", 3)
 
 
 def test_only_calls_of_the_store_are_done(tmp_path: Path) -> None:

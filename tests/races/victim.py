@@ -11,7 +11,7 @@ import mmap
 import os
 import signal
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -93,11 +93,22 @@ def _work(path: Path, testimony: Testimony, plan: Plan, number: int, calm: mmap.
     parent, told = os.getppid(), []
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: told.append("it was told to"))
+
+    def reason() -> str | None:
+        return told[0] if told else None if os.getppid() == parent else "the storm is gone"
+
+    evolve(path, Fatal(Random(number), plan.fatal_renames, calm), testimony, plan, number, reason)
+
+
+def evolve(
+    path: Path, files: Files, testimony: Testimony, plan: Plan, number: int, reason: Callable[[], str | None]
+) -> None:
+    """Evolves until there is a reason to stop."""
     log = logging.getLogger("genepool.evolution.worker")
     log.setLevel(logging.DEBUG)
     log.handlers, log.propagate = [testimony], False
     rng = Random(f"{plan.seed} {number}")
-    population = Witnessed.open(path, files=Fatal(Random(number), plan.fatal_renames, calm))
+    population = Witnessed.open(path, files=files)
     population.testimony = testimony
     # Those who train for moments only are in the middle of a write or a rename most of the time.
     evaluator = ToyEvaluator(steps=plan.steps, seconds=plan.training * rng.choice((0.1, 1, 4)))
@@ -106,7 +117,7 @@ def _work(path: Path, testimony: Testimony, plan: Plan, number: int, calm: mmap.
         rng,
         rules=lambda: plan.rules,
         evaluator=lambda version: evaluator,
-        reason_to_stop=lambda: told[0] if told else None if os.getppid() == parent else "the storm is gone",
+        reason_to_stop=reason,
     )
     worker.run()
     population.close()

@@ -1,0 +1,45 @@
+"""A worker that is sent somewhere where things are not as they were where it came from."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from genepool import __version__
+from genepool.errors import EngineError
+from genepool.experiment import Experiment
+from genepool.labour import Ended, Errand, images_of, work
+from genepool.settings import override, preset
+
+
+@pytest.fixture
+def errand(tmp_path: Path) -> Errand:
+    settings = override(preset("laptop"), ["steps=5", "share=0", "finish=0", "individuals=1", "time=0"])
+    Experiment.create(tmp_path / "e", settings)
+    return Errand(directory=str(tmp_path / "e"), number=0, device="cpu")
+
+
+def sent(errand: Errand) -> Ended:
+    """In a process of its own, as a worker always is: it takes signals, and settles things for good."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, errand).result(timeout=120)
+
+
+def test_an_errand_carries_the_release_that_sent_it(errand: Errand) -> None:
+    assert errand.release == __version__
+    other = msgspec.structs.replace(errand, release="0.0.1")
+    with pytest.raises(EngineError, match=f"has Genepool {__version__}, but the run was started by 0.0.1; install"):
+        sent(other)
+
+
+def test_a_worker_refuses_images_that_are_not_those_of_the_run(errand: Errand) -> None:
+    with pytest.raises(EngineError, match="are not those of the run; put the same files on all nodes"):
+        sent(msgspec.structs.replace(errand, images="0" * 64))
+    assert not Experiment.open(Path(errand.directory)).history().finished()
+    ended = sent(msgspec.structs.replace(errand, images=images_of(errand)))
+    assert not ended.told
+    assert len(Experiment.open(Path(errand.directory)).history().finished()) == 1
