@@ -60,7 +60,7 @@ def check_alike(experiments: Sequence[Experiment]) -> None:
 def ensemble(
     experiments: Sequence[Experiment], *, top: int, source: Source, data: Dataset, name: str, target: Path
 ) -> Ensemble:
-    """Chooses by validation accuracy, tests each network and all together, and writes one model."""
+    """Chooses by fitness on validation images, tests each network and all together, and writes one model."""
     from genepool.nn.final_test import test_answers
     from genepool.nn.voting import average, majority, share_right
 
@@ -76,7 +76,7 @@ def ensemble(
             Voter(
                 experiment=shown(owner),
                 id=member.id,
-                validation_accuracy=member.fitness,
+                validation_accuracy=member.fitness if member.accuracy is None else member.accuracy,
                 test_accuracy=share_right(answer.argmax(1), labels),
             )
             for owner, member, answer in zip(owners, facts.members, answers, strict=True)
@@ -94,7 +94,7 @@ def _best(experiment: Experiment, top: int, data: Dataset) -> Taken:
 
 
 def _top(experiment: Experiment, history: History, top: int) -> list[str]:
-    """The living of highest validation accuracy; of equals, those who became alive first."""
+    """The fittest of the living; of equals, those who became alive first."""
     living = [row for row in history.finished() if row.state is State.ALIVE]
     if len(living) < top:
         raise DataError(f"Of the {top} networks asked for, only {len(living)} are alive in '{shown(experiment.path)}'.")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 TARGET = Path(__file__).parents[1] / "docs" / "dashboard.png"
@@ -33,9 +34,11 @@ def main() -> None:
         page.keyboard.press("b")
         while not page.evaluate("() => genepoolCloud.selected >= 0"):
             page.wait_for_timeout(100)
+        page.evaluate("() => document.activeElement.blur()")
         page.screenshot(path=TARGET)
         browser.close()
         server.terminate()
+    Image.open(TARGET).quantize(128, dither=Image.Dither.NONE).save(TARGET, optimize=True)
     print(TARGET)
 
 

@@ -28,7 +28,7 @@ def ensemble(
     data_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Takes the best networks of each experiment DIR, by validation accuracy, and has them answer together.
+    """Takes the fittest networks of each experiment DIR and has them answer together.
 
     Test accuracies are told for each network, for their majority vote and for their averaged probabilities. The model
     that is written averages; nothing is trained any further.

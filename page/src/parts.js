@@ -32,9 +32,9 @@ export function Tiles({ standing }) {
     <${Tile} name="best" value=${percent(spent.best)} note=${spent.since_best ? `${several(spent.since_best, 'individual')} ago` : 'just now'} />
     <${Tile} name="individuals" value=${whole(spent.individuals)} note=${budget.individuals ? `of ${whole(budget.individuals)}` : 'trained'} />
     <${Tile} name="alive" value=${whole(census.alive)} note="${whole(census.training)} in training" />
-    <${Tile} name="cost" value="${flop(spent.flops)}" note="${flop(pace.flops_a_second, 'FLOP/s')}" />
+    <${Tile} name="cost" value="${flop(spent.flops)}" note=${pace.flops_a_second > 0 ? flop(pace.flops_a_second, 'FLOP/s') : ''} />
     <${Tile} name="time" value=${span(spent.seconds)} note=${standing.over ? 'over' : standing.seconds_left != null ? `${span(standing.seconds_left)} to go` : ''} />
-    <${Tile} name="pace" value=${pace.individuals_a_minute.toFixed(pace.individuals_a_minute < 10 ? 1 : 0)} note="individuals a minute" />
+    <${Tile} name="pace" value=${pace.individuals_a_minute > 0 ? pace.individuals_a_minute.toFixed(pace.individuals_a_minute < 10 ? 1 : 0) : '–'} note="individuals a minute" />
   </div>`;
 }
 

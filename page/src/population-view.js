@@ -44,7 +44,7 @@ export function PopulationView({ population, version, standing, selected, onSele
       <button onClick=${() => cloud.current.zoom(1 / 0.6)} aria-label="zoom out">−</button>
       <button class="reset" disabled=${!zoomed} onClick=${() => cloud.current.look(null)}>everything</button>
       <span class="grow"></span>
-      <span class="faint hint">wheel or pinch zooms, dragging moves; keys: n next, p previous, b best, Enter its network</span>
+      <span class="faint hint">wheel zooms, dragging moves; keys: n next, p previous, b best, Enter opens</span>
     </div>
     <div class="with-side">
       <div>

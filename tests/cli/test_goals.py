@@ -65,6 +65,9 @@ def test_the_best_is_the_fittest_and_all_that_speaks_of_accuracy_means_accuracy(
     card = (tmp_path / "model" / "README.md").read_text()
     assert f"validation accuracy | {share} (evolution selected by a fitness that counts the cost too)" in card
     assert f"Accuracy {share}" in card
+    pair = json.loads(told("ensemble", directory, "--format", "source", "--out", tmp_path / "pair", "--json"))
+    accuracies = {row.id: row.accuracy for row in alive}
+    assert all(voter["validation_accuracy"] == accuracies[voter["id"]] for voter in pair["members"])
 
 
 def test_what_an_experiment_strives_for_cannot_change_under_way(frugal):

@@ -110,8 +110,11 @@ def flipped(path, offset=-1):
 
 
 def bomb(path):
-    """300 MB in a file of 300 kB."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("archive/x", "w") as member:
+    """300 MB in a file of 1 MB."""
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("archive/x", "w") as member,
+    ):
         for _ in range(30):
             member.write(bytes(10**7))
 
