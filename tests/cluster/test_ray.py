@@ -88,7 +88,8 @@ def assert_watched(run: Run) -> None:
     client = Client(address)
     [key] = client.keys().values()
     run.wait_until(lambda: client.standing(key)["rows"] >= 3)
-    assert len(client.get(f"/api/experiments/{key}/workers")["workers"]) >= WORKERS
+    # One that has just joined shows when the page's server looks again.
+    run.wait_until(lambda: len(client.get(f"/api/experiments/{key}/workers")["workers"]) >= WORKERS)
 
 
 def assert_usable(directory: Path) -> None:
