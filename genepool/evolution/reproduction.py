@@ -15,7 +15,7 @@ from genepool.mutations import ELEVEN, mutate
 from genepool.population import Birth, Individual
 from genepool.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, own_odds
 
-REDRAWS = 10
+REDRAWS = 30
 COPY = "identity"
 RENEWAL = "renewal"
 UNCHANGED = frozenset({COPY, RENEWAL})
@@ -76,16 +76,22 @@ def next_birth(
 ) -> Newborn:
     """A child of this parent, whose DNA is given. The seeds go into the record, so that it can be repeated.
 
-    Differs from the paper where `affordable` says no: the mutation is drawn again, and if it goes on saying no the
-    child is a copy that is trained further.
+    Differs from the paper where `affordable` says no: the mutation is drawn again, of the same kind if that can be, or
+    growth would give way to whatever costs nothing; if it goes on saying no the child is a copy that is trained further.
     """
+    wanted, found = None, None
     for _ in range(REDRAWS):
         seed = rng.getrandbits(63)
         child, names = mutated(dna, breeding, seed)
-        if affordable(child):
-            birth = _birth(child, (parent.id,), names, seed, rng, settings_version, plan, breeding.lacking)
-            return Newborn(birth, child)
-    return copied_birth(parent, dna, rng, settings_version, plan)
+        wanted = wanted or names
+        if (found is None or names == wanted) and affordable(child):
+            found = child, names, seed
+            if names == wanted:
+                break
+    if found is None:
+        return copied_birth(parent, dna, rng, settings_version, plan)
+    child, names, seed = found
+    return Newborn(_birth(child, (parent.id,), names, seed, rng, settings_version, plan, breeding.lacking), child)
 
 
 def recombined_birth(

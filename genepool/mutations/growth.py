@@ -55,8 +55,14 @@ class GrowConvolution:
 
 @MUTATIONS.register("widen")
 class Widen:
-    """More channels of a random convolution's output: up to twice as many."""
+    """More channels of a random convolution's output: up to twice as many.
+
+    Not of an only one, which is wide already: the next one behind it costs the square of its width, and would soon be
+    out of reach.
+    """
 
     def mutate(self, dna: DNA, rng: Random) -> DNA:
+        if len(dna.convs) < 2:
+            raise MutationError("an only convolution is wide enough.")
         conv = random_conv(dna, rng)
         return dna.edited(put=[replace(conv, depth_factor=conv.depth_factor * rng.uniform(1.2, 2.0))])

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from genepool.dna import Conv, Shape, decode, encode, initial, shapes
+from genepool.dna import Shape, decode, encode, initial, shapes
 from genepool.errors import MutationError
 from genepool.mutations import ELEVEN, apply, mutate
 from tests.networks import chain, conv, random_dna
@@ -64,10 +64,15 @@ def test_widening_widens():
         try:
             child = apply("widen", dna, Random(seed))
         except MutationError:
-            assert not any(isinstance(edge, Conv) and dna.is_mutable(edge) for edge in dna.edges)
+            assert len(dna.convs) < 2 or not any(dna.is_mutable(conv) for conv in dna.convs)
             continue
         [changed] = [e for e in child.convs if e != dna.edge[e.id]]
         assert 1.2 <= changed.depth_factor / dna.edge[changed.id].depth_factor <= 2.0
+
+
+def test_an_only_convolution_is_not_widened():
+    with pytest.raises(MutationError, match="wide enough"):
+        apply("widen", chain(conv("a", depth_factor=10.0)), Random(0))
 
 
 def _halvings(dna):
