@@ -77,7 +77,7 @@ def next_birth(
     """A child of this parent, whose DNA is given. The seeds go into the record, so that it can be repeated.
 
     Differs from the paper where `affordable` says no: the mutation is drawn again, of the same kind if that can be, or
-    growth would give way to whatever costs nothing; if it goes on saying no the child is a copy that is trained further.
+    growth would give way to whatever costs nothing; if it goes on saying no the child is a copy, trained further.
     """
     wanted, found = None, None
     for _ in range(REDRAWS):
