@@ -54,13 +54,12 @@ def _scatter(axes: Any, rows: Sequence[Dot]) -> float:
         records.append(100 * best)
     times = [dot.seconds / scale for dot in rows]
     axes.step(times, records, where="post", color=RECORD, linewidth=1.2, label="best so far", zorder=1)
-    axes.set_xlabel(f"time ({unit})")
+    axes.set_xlabel(f"time ({unit}); {len(rows):,} individuals")  # above the dots a diagram's line would cross it
     axes.set_ylabel("validation accuracy (%)")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 100)
     axes.grid(alpha=0.25)
     axes.legend(loc="lower right", framealpha=0.7, edgecolor="none", markerscale=max(1.0, (16 / size) ** 0.5))
-    axes.set_title(f"{len(rows):,} individuals", loc="right", fontsize=10)
     return scale
 
 
