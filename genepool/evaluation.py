@@ -62,13 +62,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flops: float = 0.0
     """The same, counted in operations of training."""
     most: int = 0
-    """With `flops`: steps at most, since small networks have few operations and many steps; 0: any number."""
+    """Steps at most where they go by time or operations, since small networks would take very many; 0: any number."""
     turns: tuple[tuple[int, int], ...] = ()
     """Steps done and steps in all, wherever the latter was decided: repeats a training that went by time, or raced."""
     crop: float = 1.0
     """The side of the crops that it is trained on, as a share of the image's."""
     heat: float = 1.0
     """Times the learning rate of the DNA."""
+    threads: int = 0
+    """To compute with, which the last bits of sums depend on; 0: those of the process."""
     race: Race | None = None
 
 

@@ -6,6 +6,7 @@ and images that come from elsewhere.
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,9 @@ from genepool.population import Files
 if TYPE_CHECKING:
     from genepool.nn.data import Dataset
 
+TOGETHER = 4
+"""Threads at most for one training: batches of 50 have not enough in them for many. Measured with two."""
+
 OWN_LOOK, ASKED_LOOK = 0.0, 2.0
 """Seconds between two looks at what was spent: one's own is cheap or waits by itself, one asked for is a journey."""
 
@@ -38,6 +42,8 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     memory: int | None = None
     """Bytes that it may take."""
     threads: int = 1
+    crew: int = 1
+    """Workers that were started together on this machine's cores; in the finish most leave theirs to one."""
     together: int | None = None
     """Workers that share a GPU, where somebody has decided it."""
     parent: int | None = None
@@ -76,18 +82,37 @@ def work(
     watch = Watch(experiment, errand.parent, spent=spent, every=ASKED_LOOK if spent else OWN_LOOK)
     watch.obey_signals()
 
-    from genepool.nn.runtime import prepare_process
+    from genepool.nn.runtime import choose_device, prepare_process
 
     prepare_process(errand.threads)
+    on_cores = choose_device(errand.device, errand.number).type == "cpu"
     data = data or _right_images(experiment, errand)
     evaluators = experiment.evaluators(data, errand.device, errand.number, errand.memory, errand.together)
     pricing, sizing = experiment.pricing(data), experiment.sizing(data)
-    worker = experiment.worker(errand.number, evaluators, watch, watch.phase, pricing, sizing, watch.spent, data.image)
+    worker = experiment.worker(
+        errand.number,
+        evaluators,
+        watch,
+        watch.phase,
+        pricing,
+        sizing,
+        watch.spent,
+        data.image,
+        finishing(errand) if on_cores else 1,
+    )
     try:
         reason = worker.run()
     finally:
         worker.population.close()
     return Ended(reason=reason, told=watch.told)
+
+
+def finishing(errand: Errand) -> int:
+    """Threads for the finish: of each few workers of a crew the first has those of all, and the others none."""
+    if errand.crew == 1:
+        return 1
+    few = min(TOGETHER, errand.crew - errand.number, os.cpu_count() or 1)
+    return 0 if errand.number % TOGETHER else max(1, few)
 
 
 def images(experiment: Experiment, errand: Errand) -> Dataset:

@@ -102,7 +102,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     # Training.
     steps: int = 25_600
-    """Of one individual; with `share`, where that says nothing: no limit of time or FLOPs, or tiny networks."""
+    """Of one individual; with `share`, the most of them."""
     batch: int = 50
     """Images a step."""
     momentum: float = 0.9
@@ -240,7 +240,7 @@ PRESETS: dict[str, Settings] = {
         smoothing=0.1,
         share=0.05,
         first_share=0.02,
-        finish=0.15,
+        finish=0.4,
         affordable=400,
         redraw=True,
         mutation_odds={

@@ -21,6 +21,7 @@ from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, TH
 @PLUGIN
 @click.option("--number", type=click.IntRange(0), help="Chooses its random numbers, and its GPU.  [default: random]")
 @THREADS
+@click.option("--crew", default=1, hidden=True, help="Workers that were started together.")
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 @click.option("--exit-when-told", default=0, hidden=True, help="The exit code of a worker that was told to stop.")
 def worker(
@@ -30,6 +31,7 @@ def worker(
     memory: str | None,
     number: int | None,
     threads: int,
+    crew: int,
     parent: int | None,
     exit_when_told: int,
 ) -> None:
@@ -53,6 +55,7 @@ def worker(
         data_dir=str(data_dir) if data_dir else None,
         memory=most,
         threads=threads,
+        crew=crew,
         parent=parent,
     )
     with download_progress() as progress:

@@ -63,7 +63,7 @@ class Crew:
         logs.mkdir(exist_ok=True)
         # -P: with -m alone, Python would import from the current folder, which may be the experiment's or anybody's.
         python = [sys.executable, "-P", "-m", "genepool"]
-        base = [*python, "worker", str(directory), "--parent", str(os.getpid()), *options]
+        base = [*python, "worker", str(directory), "--parent", str(os.getpid()), "--crew", str(count), *options]
         self.children = [
             Child([*base, "--number", str(number)], logs / f"worker-{number}.log") for number in range(count)
         ]

@@ -17,8 +17,10 @@ SHORTEST = 0.25
 """Seconds; less time than this is not worth a training."""
 TRIVIAL = 0.1
 """Of what others get."""
-SAFETY = 0.92
-"""Of the time that is left: a last training that does not end in time is worth nothing."""
+SAFETY, ENOUGH = 0.92, 15.0
+"""Of the time that is left, or all but so many seconds: a last training that does not end in time is worth nothing."""
+GRACE = 0.02
+"""Of the budget: so long the finish waits for trainings that began before it, one of which may become the best."""
 
 LONGER = 1.5
 """What the rest of a training is multiplied by, if it clearly wins its race and the budget has room."""
@@ -51,7 +53,7 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     first: float = 0.02
     """Of the whole budget, at least."""
     most: int = 0
-    """Steps of an individual where the budget is counted in FLOPs."""
+    """Steps of an individual, however many its share allows; 0: any number. Not in the finish."""
     finish: float = 0.0
     """The last part of the budget, for the best alone."""
     early_crop: float = 1.0
@@ -62,6 +64,10 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     def is_finish(self, phase: Phase) -> bool:
         """Whether it is time to train the best, and nothing else."""
         return phase.spent > 1.0 - self.finish
+
+    def is_eve(self, phase: Phase) -> bool:
+        """Whether the finish has only just begun."""
+        return phase.spent < 1.0 - self.finish + GRACE
 
     def plan(self, phase: Phase, *, trivial: bool = False, rival: float = 0.0) -> Plan:
         """For an individual that is born now; the trivial kind has next to nothing to learn.
@@ -80,7 +86,7 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
         rest = (1 - self.racing) * (plan.seconds or plan.flops)
         if not rest:
             return LONGER
-        spare = (SAFETY if plan.seconds else 1.0) * phase.left - (plan.seconds or plan.flops)
+        spare = (_usable(phase.left) if plan.seconds else phase.left) - (plan.seconds or plan.flops)
         return min(LONGER, 1.0 + max(0.0, spare) / rest)
 
     def _time(self, phase: Phase, trivial: bool) -> Plan:
@@ -89,8 +95,15 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
         finish = self.is_finish(phase) and not trivial
         wanted = phase.left if finish else max(self.first * phase.total, self.share * phase.used)
         wanted *= TRIVIAL if trivial else 1.0
+        if self.finish and not finish:  # or the finish would have to wait, or go without them
+            wanted = min(wanted, phase.left - self.finish * phase.total)
         crop = self.early_crop if phase.spent < 0.5 else 1.0
-        heat = round(1.0 - self.cooling * phase.spent, 4)
+        rest = Plan(most=0 if finish else self.most, crop=crop, heat=round(1.0 - self.cooling * phase.spent, 4))
         if phase.unit == "flops":
-            return Plan(flops=min(wanted, phase.left), most=0 if finish else self.most, crop=crop, heat=heat)
-        return Plan(seconds=round(max(SHORTEST, min(wanted, SAFETY * phase.left)), 3), crop=crop, heat=heat)
+            return msgspec.structs.replace(rest, flops=min(wanted, phase.left))
+        seconds = max(SHORTEST, min(wanted, _usable(phase.left)))
+        return msgspec.structs.replace(rest, seconds=round(seconds, 3))
+
+
+def _usable(left: float) -> float:
+    return max(SAFETY * left, left - ENOUGH)

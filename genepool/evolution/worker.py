@@ -107,6 +107,7 @@ class Worker:
     """Evolves a population, one step at a time.
 
     Individuals are trained under the settings that they were born under, so `evaluator` gives one for each version.
+    `finishing` is the number of threads that it has for the finish; 0 if it leaves its core to one that has several.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Worker:
         size: Sizing = lambda dna: NOTHING,
         image: Shape | None = None,
         founder: Founder | None = None,
+        finishing: int = 1,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -129,7 +131,7 @@ class Worker:
         self.reason_to_stop, self.clock = reason_to_stop, clock
         self._read_rules, self._evaluator, self._sleep = rules, evaluator, sleep
         self._phase, self._price, self._size, self._image = phase, price, size, image
-        self._founder = founder
+        self._founder, self._finishing = founder, finishing
         self.rules = rules()
         self._steps = self._troubles = 0
 
@@ -293,7 +295,7 @@ class Worker:
         if not plan.seconds:
             return lambda child: not plan.flops or needed * self._price(child, plan.crop).flops <= plan.flops
         birth, result = self.population.read_birth(parent), self.population.read_result(parent)
-        took = float(result.metrics.get("step_seconds") or 0.0)
+        took = float(result.metrics.get("step_seconds") or 0.0) * max(1, plan_of(birth).threads)
         pace = took / self._price(dna_of(birth), plan_of(birth).crop).seconds if took else 1.0
         return lambda child: needed * pace * self._price(child, plan.crop).seconds <= plan.seconds
 
@@ -306,17 +308,25 @@ class Worker:
     def _train_further(self, ranking: list[Individual], phase: Phase) -> Job | None:
         """The last part of the budget: a copy of the best takes all the time that is left, and the place of the worst.
 
-        Differs from the paper: no tournament decides.
+        Differs from the paper: no tournament decides, and one training has all the cores of a machine.
         """
-        if phase.unit == "seconds" and phase.left < SHORTEST:
+        if (phase.unit == "seconds" and phase.left < SHORTEST) or not self._can_finish(phase):
             self._sleep(0.05)
             return None
         plan = self.rules.planning.plan(phase)
+        if self._finishing > 1:
+            plan = msgspec.structs.replace(plan, threads=self._finishing)
         best, worst = ranking[0], ranking[-1]
         if len(ranking) > self.rules.population_size and worst != best:
             self.population.kill(worst)
         birth, dna = copied_birth(best, self._dna_of(best), self.rng, self.rules.version, plan)
         return Job(self.population.create(birth, parent=best), birth, dna, parent=best)
+
+    def _can_finish(self, phase: Phase) -> bool:
+        """Whether the cores are this worker's to use; for a short time it lets others end what they are training."""
+        if self._finishing > 1 and self.rules.planning.is_eve(phase):
+            return not any(individual.state is State.TRAINING for individual in self.population.snapshot())
+        return self._finishing > 0
 
     def _make_first(self) -> Job | None:
         """One more to begin with; where enough are in training already, a short rest."""

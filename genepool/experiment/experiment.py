@@ -312,6 +312,7 @@ class Experiment:
         sizing: Sizing = lambda dna: NOTHING,
         spent: Callable[[], Spending] | None = None,
         image: Shape | None = None,
+        finishing: int = 1,
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
@@ -329,6 +330,7 @@ class Experiment:
             size=sizing,
             image=image,
             founder=self.founder(),
+            finishing=finishing,
         )
 
 

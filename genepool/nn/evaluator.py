@@ -27,7 +27,7 @@ from genepool.nn.preserving import inherit_function
 from genepool.nn.race import IMAGES
 from genepool.nn.recombination import fused, mixed
 from genepool.nn.resident import resident
-from genepool.nn.runtime import give_memory_back
+from genepool.nn.runtime import give_memory_back, threads
 from genepool.nn.schedules import SCHEDULES
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
@@ -104,9 +104,10 @@ class TorchEvaluator:
                 ledger.inheritance = self._inherit(model, inherited, ledger.training)
             if checkpoint is not None:
                 ledger.training.resume(checkpoint)
-            ledger.training.run(observe)
-            whole = self._whole(model)
-            accuracy = self.validate(whole)
+            with threads(plan.threads):
+                ledger.training.run(observe)
+                whole = self._whole(model)
+                accuracy = self.validate(whole)
             ledger.validated = self._validation_images
             if self.objective.max_milliseconds:
                 ledger.milliseconds = self._milliseconds(whole)

@@ -7,6 +7,7 @@ plan may hold, a training repeats bit for bit.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -33,6 +34,7 @@ class Pace:
         self._given = dict(plan.turns)
         self.seconds, self._clock = plan.seconds, clock
         """Time for all steps, where they go by time."""
+        self._most = plan.most or sys.maxsize
         self._began = clock()
         self._last = (0, self._began)
 
@@ -80,6 +82,7 @@ class Pace:
             return
         each = (now - then) / (done - before)
         steps = max(FEWEST, done + max(0, int((self.seconds - (now - self._began)) / each)))
+        steps = min(steps, max(self._most, self.steps, done))  # a race may have given it more
         if abs(steps - self.steps) > TOLERANCE * self.steps:
             self._decide(done, steps)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -30,6 +32,17 @@ def prepare_process(threads: int = 1) -> None:
     torch.set_num_threads(threads)
     _of_glibc("mallopt", _M_MMAP_THRESHOLD, min(_LARGEST_MMAP_THRESHOLD, 2**30))
     _of_glibc("mallopt", _M_TRIM_THRESHOLD, 2**30)
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """So many for a while; 0: as many as there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def give_memory_back(beyond: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 from genepool import __version__
 from genepool.errors import EngineError
 from genepool.experiment import Experiment
-from genepool.labour import Ended, Errand, images_of, work
+from genepool.labour import Ended, Errand, finishing, images_of, work
 from genepool.settings import override, preset
 
 
@@ -43,3 +43,14 @@ def test_a_worker_refuses_images_that_are_not_those_of_the_run(errand: Errand) -
     ended = sent(msgspec.structs.replace(errand, images=images_of(errand)))
     assert not ended.told
     assert len(Experiment.open(Path(errand.directory)).history().finished()) == 1
+
+
+def test_the_first_of_each_few_of_a_crew_has_the_threads_of_all_for_the_finish(errand: Errand, monkeypatch) -> None:
+    def of_crew(size: int) -> list[int]:
+        return [finishing(msgspec.structs.replace(errand, crew=size, number=number)) for number in range(size)]
+
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    assert [of_crew(size) for size in (1, 2, 3)] == [[1], [2, 0], [3, 0, 0]]
+    assert of_crew(9) == [4, 0, 0, 0, 4, 0, 0, 0, 1]
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert of_crew(4) == [2, 0, 0, 0]

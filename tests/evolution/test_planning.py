@@ -46,6 +46,8 @@ def test_operations_are_planned_like_time():
     assert plan == Plan(flops=2e10, most=500)
     last = Planning(share=0.05, finish=0.15, most=500).plan(Phase(used=9e11, total=1e12, unit="flops"))
     assert last == Plan(flops=1e11)
+    timed = Planning(share=0.05, first=0.02, finish=0.15, most=500)
+    assert (timed.plan(phase(0.5)).most, timed.plan(phase(0.9)).most) == (500, 0)
 
 
 def test_the_phase_is_that_of_the_nearest_limit():
@@ -74,6 +76,46 @@ def test_in_the_last_part_copies_of_the_best_are_trained_in_the_place_of_the_wor
     assert [birth.mutations for birth in new] == [("identity",)] * len(new) and new
     assert new[0].parents == (best.id,)
     assert plan_of(new[0]).seconds > 80
+
+
+def test_what_begins_before_the_finish_ends_with_its_beginning():
+    assert PLANNING.plan(phase(0.84)).seconds == pytest.approx(10.0)
+    assert PLANNING.plan(phase(0.8499999)).seconds == 0.25
+    assert Planning(share=0.05).plan(phase(0.84)).seconds == pytest.approx(42.0)
+
+
+def test_of_a_long_finish_only_seconds_are_kept_back():
+    assert PLANNING.plan(phase(0.86, total=10_000)).seconds == pytest.approx(1400 - 15)
+
+
+def test_in_the_finish_one_worker_has_the_cores_of_all(world):
+    world.worker(reason_to_stop=world.trainings(30)).run()
+    world.rules = Rules(population_size=8, planning=PLANNING)
+    resting = world.worker(phase=lambda: phase(0.9), finishing=0)
+    assert resting.begin() is None and world.slept.pop() > 0
+    job = world.worker(phase=lambda: phase(0.9), finishing=2).begin()
+    assert (job.birth.mutations, plan_of(job.birth).threads) == (("identity",), 2)
+    alone = world.worker(phase=lambda: phase(0.9)).begin()
+    assert plan_of(alone.birth).threads == 0
+
+
+def test_the_finish_waits_a_little_for_what_others_are_training(world):
+    first = world.worker(reason_to_stop=world.trainings(30))
+    first.run()
+    job = first.begin()
+    world.rules = Rules(population_size=8, planning=PLANNING)
+    now = phase(0.851)
+    finisher = world.worker(phase=lambda: now, finishing=2)
+    assert finisher.begin() is None and world.slept.pop() > 0
+    now = phase(0.88)
+    assert finisher.begin() is not None  # it has waited long enough
+    first.end(job, first.train(job))
+
+
+def test_the_finish_begins_at_once_where_nobody_is_training(world):
+    world.worker(reason_to_stop=world.trainings(30)).run()
+    world.rules = Rules(population_size=8, planning=PLANNING)
+    assert world.worker(phase=lambda: phase(0.851), finishing=2).begin() is not None
 
 
 def test_a_race_is_planned_only_where_it_is_set_and_there_is_a_parent():

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from genepool.dna import cost, initial
+from genepool.evaluation import Plan
 from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
 from genepool.nn.final_test import test_accuracy as measure_test_accuracy
 from genepool.nn.sources import open_source
@@ -88,6 +89,17 @@ def test_the_settings_reach_the_training(fashion):
     evaluator = evaluator_for(fashion, settings, CPU)
     assert evaluator.recipe == Recipe(steps=10, batch=20, momentum=0.5, weight_decay=0.01)
     assert evaluator_for(fashion, preset("paper"), CPU).recipe == Recipe()
+
+
+def test_a_plan_may_have_threads_of_its_own_which_change_next_to_nothing(fashion):
+    evaluator = TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU)
+    dna, before, seen = chain(conv("a", depth_factor=8.0)), torch.get_num_threads(), []
+    plan = Plan(threads=before + 1)
+    one = evaluator.evaluate(dna, seed=0)
+    two = evaluator.evaluate(dna, seed=0, plan=plan, observe=lambda progress: seen.append(torch.get_num_threads()))
+    assert (set(seen), torch.get_num_threads()) == ({before + 1}, before)
+    assert np.allclose(two.evaluation.losses, one.evaluation.losses, rtol=1e-3)
+    assert evaluator.evaluate(dna, seed=0, plan=plan).weights == two.weights
 
 
 def test_test_accuracy_is_that_of_the_held_out_images(fashion):

@@ -60,6 +60,12 @@ def test_even_the_slowest_network_takes_some_steps():
     assert steps_taken(Pace(Plan(seconds=1.0), 10**6, clock), clock, lambda done: 10.0) == FEWEST
 
 
+def test_a_small_network_takes_no_more_than_it_may():
+    clock = Clock()
+    assert steps_taken(Pace(Plan(seconds=20.0, most=500), 10**6, clock), clock, lambda done: 0.01) == 500
+    assert steps_taken(Pace(Plan(seconds=20.0, most=500), 10**6, clock), clock, lambda done: 0.1) < 210
+
+
 def test_turns_repeat_a_pace_without_a_clock():
     clock = Clock()
     first = Pace(Plan(seconds=20.0), 10**6, clock)
