@@ -52,7 +52,7 @@ def replay(
 ) -> Iterator[Repeated]:
     """Every ancestor from the first on, each mutated and trained again from its repeated parent, or parents.
 
-    The images' shape is needed where ancestors were fused.
+    The images' shape is needed where ancestors were fused, or widths go in steps.
     """
     done: dict[str, Repeated] = {}
     rows = _ancestry(history, identity)
@@ -101,7 +101,7 @@ def _dna(row: Row, parents: list[DNA], settings: Settings, founder: Founder | No
         breeding = msgspec.structs.replace(breeding, mutations=len(names) - 1, recombination=FORMS[names[0]])
         return recombined((parents[0], parents[1]), breeding, seed, image)[0]
     # As many as there were: during an escape that is not the settings' number.
-    return mutated(parents[0], msgspec.structs.replace(breeding, mutations=len(names)), seed)[0]
+    return mutated(parents[0], msgspec.structs.replace(breeding, mutations=len(names)), seed, image)[0]
 
 
 def _require(row: Row, settings: Settings) -> None:

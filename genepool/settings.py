@@ -58,6 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The share of children that have two parents, where recombination is not off."""
     learning_rate: float = 0.1
     """Of the initial individuals."""
+    width_step: int = 1
+    """Differs from the paper: mutations leave widths at multiples of it, which cost no more than what is between."""
     affordable: int = 0
     """Differs from the paper: steps that a child must have time for, or its mutation is drawn again; 0: any."""
     share: float = 0.0
@@ -176,6 +178,7 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
     ("mutations", 1, 1000),
     ("recombination_odds", 0.0, 1.0),
     ("learning_rate", 1e-12, 1e6),
+    ("width_step", 1, 1024),
     ("affordable", 0, 10**9),
     ("share", 0.0, 1.0),
     ("first_share", 0.0, 1.0),
@@ -242,10 +245,11 @@ PRESETS: dict[str, Settings] = {
         first_share=0.02,
         finish=0.4,
         affordable=400,
+        width_step=16,
         redraw=True,
         mutation_odds={
-            "grow-convolution": 3.0,
-            "widen": 2.0,
+            "grow-convolution": 2.0,
+            "widen": 3.0,
             "alter-learning-rate": 1.0,
             "identity": 1.0,
             "add-skip": 0.5,

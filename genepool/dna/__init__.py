@@ -8,6 +8,7 @@ from genepool.dna.initial import initial
 from genepool.dna.price import Price, price
 from genepool.dna.shapes import Shape, Shapes, cropped, shapes
 from genepool.dna.size import Largest, Size, size
+from genepool.dna.widths import in_steps
 
 __all__ = [
     "DNA",
@@ -29,6 +30,7 @@ __all__ = [
     "size",
     "Largest",
     "cropped",
+    "in_steps",
     "individual_flops",
     "encode",
     "encode_in_a_line",

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA, Shape, decode, encode_in_a_line, initial
+from genepool.dna import DNA, Shape, decode, encode_in_a_line, in_steps, initial
 from genepool.errors import MutationError
 from genepool.evaluation import EVERYTHING_AS_SET, Plan
 from genepool.mutations import ELEVEN, mutate
@@ -31,6 +31,8 @@ class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """Mutations at each reproduction, one after another."""
     odds: Mapping[str, float] | None = None
     """By the mutations' names; None for the paper's eleven, all alike."""
+    width_step: int = 1
+    """What widths are multiples of."""
     recombination: Literal["off", "probabilities", "weights", "fusion"] = "off"
     """What children have of a second parent."""
     recombination_odds: float = 0.0
@@ -73,6 +75,7 @@ def next_birth(
     settings_version: int,
     plan: Plan = EVERYTHING_AS_SET,
     affordable: Callable[[DNA], bool] = lambda child: True,
+    image: Shape | None = None,
 ) -> Newborn:
     """A child of this parent, whose DNA is given. The seeds go into the record, so that it can be repeated.
 
@@ -82,7 +85,7 @@ def next_birth(
     wanted, found = None, None
     for _ in range(REDRAWS):
         seed = rng.getrandbits(63)
-        child, names = mutated(dna, breeding, seed)
+        child, names = mutated(dna, breeding, seed, image)
         wanted = wanted or names
         if (found is None or names == wanted) and affordable(child):
             found = child, names, seed
@@ -124,10 +127,10 @@ def recombined(
 ) -> tuple[DNA, tuple[str, ...]]:
     """The DNA of a child of two, and what made it: a pure function of its arguments."""
     if breeding.recombination == "weights":
-        child, names = mutated(dnas[0], breeding, seed)
+        child, names = mutated(dnas[0], breeding, seed, image)
         return child, (MIXTURE, *names)
     if breeding.recombination == "probabilities":
-        child, names = mutated(msgspec.structs.replace(dnas[0], odds=dnas[1].odds), breeding, seed)
+        child, names = mutated(msgspec.structs.replace(dnas[0], odds=dnas[1].odds), breeding, seed, image)
         return child, (ADOPTION, *names)
     if image is None:
         raise MutationError("without the images' shape nothing can be fused.")
@@ -149,15 +152,20 @@ def plan_of(birth: Birth) -> Plan:
     return msgspec.convert(birth.plan, Plan) if birth.plan else EVERYTHING_AS_SET
 
 
-def mutated(dna: DNA, breeding: Breeding, seed: int) -> tuple[DNA, tuple[str, ...]]:
-    """The DNA after a reproduction's mutations, and their names: a pure function of its arguments."""
-    rng, names, odds = Random(seed), [], breeding.odds
+def mutated(dna: DNA, breeding: Breeding, seed: int, image: Shape | None = None) -> tuple[DNA, tuple[str, ...]]:
+    """The DNA after a reproduction's mutations, and their names: a pure function of its arguments.
+
+    Widths in steps need the images' shape, since they follow from their channels.
+    """
+    rng, names, odds, parent = Random(seed), [], breeding.odds, dna
     evolving = breeding.recombination == "probabilities"
     if evolving:
         odds = own_odds(dna, breeding.odds or dict.fromkeys(ELEVEN, 1.0))
     for _ in range(breeding.mutations):
         name, dna = mutate(dna, rng, odds)
         names.append(name)
+    if breeding.width_step > 1 and image is not None:
+        dna = in_steps(dna, parent, image, breeding.width_step)
     return drifted(dna, odds, rng) if evolving and odds else dna, tuple(names)
 
 

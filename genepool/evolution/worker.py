@@ -232,7 +232,7 @@ class Worker:
         if (job := self._recombine(parent, dna, plan, affordable)) is not None:
             return job
         birth, child = next_birth(
-            parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable=affordable
+            parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable, self._image
         )
         return Job(self.population.create(birth, parent=parent), birth, child, parent=parent)
 

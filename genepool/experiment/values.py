@@ -94,6 +94,7 @@ def breeding_of(settings: Settings, lacking: Iterable[str] = ()) -> Breeding:
         mutations=settings.mutations,
         odds=odds if settings.mutation_odds else None,
         lacking=without,
+        width_step=settings.width_step,
         recombination=settings.recombination,
         recombination_odds=settings.recombination_odds,
     )
