@@ -34,6 +34,8 @@ def join(address: str | None) -> Ray:
         address = os.environ.get("RAY_ADDRESS") or address
     if address not in (None, "auto", "local"):
         _knock(str(address))
+    # Ray gives its workers the lowest priority but four, so anything else on the machine would slow trainings down.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         with _hushed():
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

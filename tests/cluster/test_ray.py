@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +129,14 @@ def test_ctrl_c_in_a_terminal_hands_trainings_over(cluster, tmp_path):
     assert "Stopping: trainings are handed over." in run.text()
     assert {one.owner for one in training(directory)} == {"free0000"}
     assert_sound(directory)
+
+
+def test_workers_of_a_ray_of_our_own_have_our_priority():
+    """Ray's own choice would be the lowest but four, and any other process would slow trainings down."""
+    words = "from genepool.engines.ray_nodes import join; import os; ray = join('local')"
+    words += "; print(ray.get(ray.remote(lambda: os.nice(0)).remote()))"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=200, check=False)
+    assert done.stdout.strip() == str(os.nice(0)), done.stderr
 
 
 def test_a_bug_in_a_worker_ends_the_run_with_its_message(cluster, tmp_path, monkeypatch):
