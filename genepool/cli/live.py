@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rich.panel import Panel
 
     from genepool.engines.base import Crew
+    from genepool.evolution import Spending
     from genepool.experiment import Experiment
+    from genepool.settings import Settings
 
 EVERY = 10.0
 """Seconds between two lines where the output is not a terminal."""
@@ -48,6 +50,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The same by worker."""
     escape: str
     """The alarm, or the phase that is to end it."""
+    finish: str
+    """That nobody is born any more, and what is left for the best."""
 
 
 class Observer:
@@ -65,6 +69,8 @@ class Observer:
         from genepool.analysis import RECENT, overhead, overhead_by_worker
         from genepool.experiment import escape_of
         from genepool.population import State
+
+        settings = self._experiment.settings()
 
         self._history.refresh()
         finished = self._history.finished()
@@ -87,8 +93,19 @@ class Observer:
             last=_happened(finished[-1]) if finished else "",
             overhead=overhead(lately).share,
             workers={who: of.share for who, of in overhead_by_worker(lately).items()},
-            escape=escape_of(self._experiment.settings()).told(spent),
+            escape=escape_of(settings).told(spent),
+            finish=finish_told(settings, spent),
         )
+
+
+def finish_told(settings: Settings, spent: Spending) -> str:
+    """What there is to say of the finish: nothing before it begins."""
+    from genepool.experiment import budget_of, planning_of
+
+    phase = budget_of(settings).phase(spent)
+    if not phase.left or not planning_of(settings).is_finish(phase):
+        return ""
+    return f"the best is trained on for {span(phase.left) if phase.unit == 'seconds' else amount(phase.left) + 'FLOP'}"
 
 
 def _happened(row: object) -> str:
@@ -140,7 +157,7 @@ def _line(s: Standing, crew: Crew) -> str:
         f"overhead {percent(s.overhead)} ({shares(s.workers)})" if s.workers else "",
         f"best {percent(s.best)}: {s.network}" if s.network else "nobody is trained yet",
     ]
-    return ", ".join(filter(None, parts)) + (f"; {s.escape}" if s.escape else "")
+    return "; ".join(filter(None, (", ".join(filter(None, parts)), s.finish, s.escape)))
 
 
 def _panel(title: str, s: Standing, crew: Crew, remark: str) -> Panel:
@@ -159,6 +176,7 @@ def _panel(title: str, s: Standing, crew: Crew, remark: str) -> Panel:
         ("best", f"{percent(s.best)} validation accuracy"),
         ("network", s.network),
         ("last", s.last),
+        ("finish", s.finish),
         ("escape", s.escape),
         ("", remark),
     ):

@@ -7,7 +7,7 @@ from genepool.experiment.accounts import Accounts
 from genepool.experiment.course import Course
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.names import lacking_mutations
-from genepool.experiment.values import breeding_of, budget_of, escape_of, source_of
+from genepool.experiment.values import breeding_of, budget_of, escape_of, planning_of, source_of
 from genepool.experiment.watch import Watch
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "breeding_of",
     "budget_of",
     "escape_of",
+    "planning_of",
     "source_of",
     "lacking_mutations",
 ]
