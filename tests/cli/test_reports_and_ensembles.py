@@ -84,9 +84,12 @@ def test_whoever_sets_a_validation_record_is_tested_and_the_last_one_is_reported
     _, outcomes = read_study(study)
     for outcome in outcomes:
         fitness = [record.validation for record in outcome.records]
-        assert fitness == sorted(set(fitness)) and fitness[-1] == outcome.validation == max(fitness)
-        assert outcome.records[-1].test is not None  # of others the weights may have been gone within a moment
-        assert outcome.test_accuracy == outcome.records[-1].test
+        assert fitness == sorted(set(fitness)), "each is higher than all before"
+        # Trainings take moments here: one that set a record may be dead and collected before the study looked again.
+        tested = [record for record in outcome.records if record.test is not None]
+        assert tested, "a look every 0.2 s met none"
+        assert (outcome.validation, outcome.test_accuracy) == (tested[-1].validation, tested[-1].test)
+        assert outcome.validation >= outcome.best.validation_accuracy, "who lives at the end could be tested"
         if outcome.id == outcome.best.id:  # of several equal ones, another may be the one that lives
             assert outcome.test_accuracy == outcome.best.test_accuracy  # by another path: the model that was kept
     assert not list(study.rglob("records")), "the copies of weights are gone once the outcome is written"
