@@ -52,14 +52,14 @@ docs: $(STAMP)  ## builds the documentation into site/, without a warning or not
 
 test: $(STAMP) browser  ## the tests, the page in a browser too; with GENEPOOL_DATA=folder also on whole official data sets
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
-	$(BIN)/python -m pytest -n 2 -rs -m 'not thorough'
+	$(BIN)/python -m pytest -n 2 -rs -m 'not thorough' $(if $(AGAIN),--last-failed)
 
 test-thorough: $(STAMP)  ## tests that take long for what they add
 	$(BIN)/python -m pytest -n 2 -rs -m thorough
 
 test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: some four minutes
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not watched."
-	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 400 tests/cluster
+	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 400 $(if $(AGAIN),--last-failed) tests/cluster
 
 # Ray is an extra, and too large to be in everybody's environment.
 $(CLUSTER_STAMP): $(STAMP)
@@ -102,7 +102,7 @@ bench-dashboard: $(STAMP)  ## the page with 100,000 individuals, and what watchi
 	$(BIN)/python -m benchmarks.watching server
 	$(BIN)/python -m benchmarks.watching workers
 
-bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: ten minutes on a quiet machine
+bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: a quarter of an hour on a quiet machine
 	$(BIN)/python -m benchmarks.engines
 
 format: $(STAMP)  ## puts the code into the agreed form

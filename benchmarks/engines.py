@@ -1,17 +1,18 @@
 """What an engine costs: local processes, Ray on a shared directory, and Ray through the server of the population.
 
-Two things are measured, with equal workers on this machine and in rounds that take turns:
+Two things are measured, with equal workers on this machine:
 
 * Trainings of about five seconds, all of the same network (the only mutation changes nothing). Throughput is how many
   individuals a worker finishes between its first result and its last, so it holds the training and everything around
   it, but not the start of the engine; `beside` is the median of what lies between two results and is not training.
 * Steps that cost no training, which is all that an engine and a store can do in a second.
 
-An engine's cost is the median, over the rounds, of its throughput beside that of local processes in the same round.
+Machines get faster and slower from minute to minute. Each run of an engine therefore stands between two of local
+processes, and is compared with their mean; an engine's cost is the median of its rounds.
 
-    python -m benchmarks.engines [--workers 2] [--rounds 3] [--seconds 40] [--out FILE]
+    python -m benchmarks.engines [--workers 2] [--rounds 4] [--seconds 35] [--out FILE]
 
-Needs `pip install 'genepool[ray]'` and a machine that does nothing else, for about ten minutes.
+Needs `pip install 'genepool[ray]'` and a machine that does nothing else, for about a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -95,18 +96,35 @@ def trainings(rows: list[Row]) -> Trainings:
 
 
 def in_turn(number: int) -> list[str]:
-    """The engines, another one first in each round: a machine gets warm."""
+    """The engines, another one first in each round."""
     names = list(ENGINES)
     return names[number % len(names) :] + names[: number % len(names)]
 
 
-def round_of_trainings(folder: Path, number: int, steps: int, workers: int, seconds: float) -> dict[str, Trainings]:
-    return {
-        engine: trainings(
-            evolve(folder / f"{engine}-{number}", steps, workers, "--time", f"{seconds}s", *ENGINES[engine])
-        )
-        for engine in in_turn(number)
-    }
+class Beside(NamedTuple):
+    """A run of an engine, and how much faster it was than the local processes before and after it."""
+
+    engine: str
+    trainings: Trainings
+    ratio: float
+
+
+def runs_of_trainings(folder: Path, rounds: int, steps: int, workers: int, seconds: float) -> list[Beside]:
+    """Local processes first, last, and between any two others."""
+
+    def run(engine: str, place: str) -> Trainings:
+        found = evolve(folder / f"{engine}-{place}", steps, workers, "--time", f"{seconds}s", *ENGINES[engine])
+        return trainings(found)
+
+    others = [engine for number in range(rounds) for engine in in_turn(number) if engine != "processes"]
+    before, found = run("processes", "first"), []
+    for place, engine in enumerate(others):
+        here, after = run(engine, str(place)), run("processes", str(place))
+        ratio = here.a_minute / statistics.mean((before.a_minute, after.a_minute))
+        found += [Beside("processes", after, 1.0), Beside(engine, here, ratio)]
+        print(f"{engine}: {here.a_minute:.1f} a minute, local processes {before.a_minute:.1f} and {after.a_minute:.1f}")
+        before = after
+    return found
 
 
 def steps_on_ray(ray: Any, root: Path, workers: int, seconds: float, service: Any) -> float:
@@ -143,15 +161,16 @@ def round_of_steps(ray: Any, folder: Path, number: int, workers: int, seconds: f
     return found
 
 
-def figures(rounds: list[dict[str, Trainings]], zero: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Medians over the rounds; costs are of throughputs of the same round."""
+def figures(runs: list[Beside], zero: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Medians."""
     return {
         engine: {
-            **{name: statistics.median(getattr(one[engine], name) for one in rounds) for name in Trainings._fields},
-            "cost": 1 - statistics.median(one[engine].a_minute / one["processes"].a_minute for one in rounds),
+            **{name: statistics.median(getattr(one.trainings, name) for one in own) for name in Trainings._fields},
+            "cost": 1 - statistics.median(one.ratio for one in own),
             "steps_a_second": statistics.median(one[engine] for one in zero),
         }
         for engine in ENGINES
+        for own in [[one for one in runs if one.engine == engine]]
     }
 
 
@@ -173,24 +192,24 @@ def told(found: dict[str, dict[str, float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=35.0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "engines.json")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="genepool-engines-") as temporary:
         folder = Path(temporary)
         steps = steps_of_a_training(folder, asked.workers)
-        turns = range(asked.rounds)
-        rounds = [round_of_trainings(folder, number, steps, asked.workers, asked.seconds) for number in turns]
+        runs = runs_of_trainings(folder, asked.rounds, steps, asked.workers, asked.seconds)
         ray = join("local")
-        zero = [round_of_steps(ray, folder, number, asked.workers, min(asked.seconds, 5.0)) for number in turns]
+        seconds = min(asked.seconds, 5.0)
+        zero = [round_of_steps(ray, folder, number, asked.workers, seconds) for number in range(asked.rounds)]
         ray.shutdown()
-    found = figures(rounds, zero)
+    found = figures(runs, zero)
     print(f"{asked.workers} workers, {steps} steps, {asked.rounds} rounds of {asked.seconds:g} s; medians")
     print(told(found))
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    each = [{engine: of._asdict() for engine, of in one.items()} for one in rounds]
-    document = {"steps": steps, "workers": asked.workers, "bars": BARS, "figures": found, "rounds": each, "zero": zero}
+    each = [{"engine": one.engine, "ratio": one.ratio, **one.trainings._asdict()} for one in runs]
+    document = {"steps": steps, "workers": asked.workers, "bars": BARS, "figures": found, "runs": each, "zero": zero}
     asked.out.write_text(json.dumps(document, indent=2) + "\n")
 
 

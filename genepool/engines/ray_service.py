@@ -4,17 +4,15 @@ do not see them. Neither holds anything that is not in the directory, or that ma
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from genepool.engines.ray_nodes import Ray, here, pinned
+from genepool.engines.wire import Address, Wire, listen
 from genepool.errors import EngineError, StorageError
-from genepool.population.served import Answer, AnswerLost, Diary, FileServer
+from genepool.population.served import Answer, Diary, FileServer
 
-AT_ONCE = 16
-"""Calls that the service works on at the same time: most of them wait for the disk."""
 RETURN = 300.0
 """Seconds for a lost service to come back."""
 
@@ -39,62 +37,64 @@ class Service:
     """The files of one experiment's directory, and its ledger, for workers elsewhere."""
 
     def __init__(self, root: str, accounts: Callable[[str], Callable[[Any], Any]]) -> None:
-        self._server = FileServer(root)
-        self._accounts = accounts(root)
-        self._one_at_a_time = threading.Lock()
+        from ray.util import get_node_ip_address
 
-    def do(self, name: str, arguments: tuple[Any, ...], safe: bool, diary: Diary) -> Answer:
-        """A call of a worker's files."""
-        return self._server.do(name, arguments, safe, diary)
+        self._address = listen(FileServer(root).do, get_node_ip_address())
+        self._accounts = accounts(root)
+
+    def address(self) -> Address:
+        """Where workers reach the files; another one after each restart."""
+        return self._address
 
     def spent(self, also: Any) -> Any:
         """What the experiment has spent, with the time of a worker's run."""
-        with self._one_at_a_time:
-            return self._accounts(also)
-
-    def here(self) -> bool:
-        """That it answers."""
-        return True
+        return self._accounts(also)
 
 
 def serve(ray: Ray, root: str, accounts: Callable[[str], Callable[[Any], Any]]) -> Any:
     """A service on this very node, where the directory is; Ray starts it again whenever it is lost."""
-    options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": AT_ONCE, **pinned(here(ray))}
+    options = {"num_cpus": 0, "max_restarts": -1, **pinned(here(ray))}
     return ray.remote(Service).options(**options).remote(root, accounts)
 
 
 class Line:
-    """A worker's connection to the service."""
+    """A worker's connection to the service, wherever that is by now."""
 
     def __init__(self, ray: Ray, service: Any) -> None:
         self._ray, self._service = ray, service
+        self._wire: Wire | None = None
 
     def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool, diary: Diary) -> Answer:
-        answer: Answer = self._ask(self._service.do.remote(name, arguments, safe, diary))
+        wire, self._wire = self._wire or self._connect(), None
+        try:
+            answer = wire(name, arguments, safe, diary)
+        except BaseException:  # an answer that nobody waited for would be taken for the next one's
+            wire.close()
+            raise
+        self._wire = wire
         return answer
 
     def spent(self, also: Any) -> Any:
         """What the experiment has spent."""
         try:
             return self._ask(self._service.spent.remote(also))
-        except AnswerLost as error:
+        except self._ray.exceptions.RayActorError as error:
             raise StorageError("The server of the population was lost for a moment.") from error
 
-    def _ask(self, reference: Any) -> Any:
-        try:
-            # Not ray.get: Ray would take a task that waits in it for idle, and give its place to another.
-            return reference.future().result()
-        except self._ray.exceptions.RayActorError as error:
-            self._wait_for_its_return()
-            raise AnswerLost from error
+    def _ask(self, reference: Any, patience: float | None = None) -> Any:
+        # Not ray.get: Ray would take a task that waits in it for idle, and give its place to another.
+        return reference.future().result(timeout=patience)
 
-    def _wait_for_its_return(self) -> None:
+    def _connect(self) -> Wire:
         deadline = time.monotonic() + RETURN
-        while time.monotonic() < deadline:
-            time.sleep(0.2)
+        while True:
             try:
-                self._service.here.remote().future().result(timeout=10)
-                return
-            except (self._ray.exceptions.RayActorError, TimeoutError):
-                continue
-        raise EngineError(f"The server of the population has been gone for {RETURN:.0f} s; run the same command again.")
+                address = self._ask(self._service.address.remote(), patience=10)
+                return Wire(address)
+            except (self._ray.exceptions.RayActorError, TimeoutError, OSError, EOFError) as error:
+                if time.monotonic() > deadline:
+                    raise EngineError(
+                        f"The server of the population could not be reached for {RETURN:.0f} s ({error}); if its node "
+                        "is there, let nodes connect to each other on all ports, and run the same command again."
+                    ) from error
+            time.sleep(0.2)

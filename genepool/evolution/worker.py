@@ -24,7 +24,7 @@ from genepool.errors import (
     StepAbandoned,
     StorageError,
 )
-from genepool.evaluation import Evaluator, Plan, Progress, Second, Trained
+from genepool.evaluation import Evaluator, Plan, Second, Trained
 from genepool.evolution import setpoint
 from genepool.evolution.planning import SHORTEST, Phase, Planning
 from genepool.evolution.reproduction import (
@@ -40,6 +40,7 @@ from genepool.evolution.reproduction import (
 )
 from genepool.evolution.selection import Pair, Selection, tournament
 from genepool.evolution.setpoint import SetPoint
+from genepool.evolution.watchman import Watchman
 from genepool.population import Birth, Checkpoint, Individual, Population, State
 from genepool.population.naming import WEIGHTS
 
@@ -51,10 +52,6 @@ DRAWS = 20
 
 REST = 0.5
 """Seconds before a worker that cannot make children looks again for something that it can do."""
-
-ASK_EVERY = 0.5
-"""Seconds between two questions, during a training, whether to stop."""
-
 
 Pricing = Callable[[DNA, float], Price]
 """What a training step of a network costs with crops of that share of the images."""
@@ -97,10 +94,6 @@ class Job(NamedTuple):
     checkpoint: Checkpoint | None = None
     second: Individual | None = None
     """The other parent."""
-
-
-class ToldToStop(StepAbandoned):
-    """The worker was asked to stop in the middle of a training, which it has handed over."""
 
 
 class Worker:
@@ -357,7 +350,7 @@ class Worker:
                 seed=job.birth.training_seed,
                 inherited=self._heritage(job),
                 checkpoint=job.checkpoint.data if job.checkpoint else None,
-                observe=_Watchman(self, job.individual),
+                observe=self._watchman(job.individual),
                 plan=plan_of(job.birth),
                 **({"second": second} if second else {}),  # an evaluator that knows but one parent will mostly do
             )
@@ -366,6 +359,15 @@ class Worker:
             for spoilt in filter(None, (job.individual, job.parent, job.second)):
                 self.population.quarantine(spoilt, "weights")
             raise ConcurrencyError(f"Individual {job.individual.id} has no usable weights: {error}") from error
+
+    def _watchman(self, individual: Individual) -> Watchman:
+        return Watchman(
+            self.population,
+            individual,
+            checkpoint_every=self.rules.checkpoint_every,
+            reason_to_stop=self.reason_to_stop,
+            clock=self.clock,
+        )
 
     def end(self, job: Job, trained: Trained) -> None:
         """Stores what came of a training and makes the individual alive.
@@ -416,38 +418,3 @@ class Worker:
         wait = min(30.0, 0.1 * 2**self._troubles)
         log.warning("%s Trying again in %.1f s.", error, wait)
         self._sleep(wait)
-
-
-class _Watchman:
-    """Looks on at a training for its worker: shows life, keeps checkpoints, and ends it when the worker must go."""
-
-    def __init__(self, worker: Worker, individual: Individual) -> None:
-        self._worker, self._individual = worker, individual
-        self._saved_at = self._asked_at = worker.clock()
-        worker.population.beat("train", 0)
-
-    def __call__(self, progress: Progress) -> None:
-        worker, population = self._worker, self._worker.population
-        population.beat("train", progress.step)
-        if progress.step == progress.steps:
-            return
-        if (reason := self._reason_to_stop()) is not None:
-            self._save(progress)
-            population.hand_over(self._individual)
-            raise ToldToStop(reason)
-        if worker.clock() - self._saved_at >= worker.rules.checkpoint_every:
-            self._save(progress)
-
-    def _reason_to_stop(self) -> str | None:
-        """Asked now and then only: the answer may take a look at the whole population."""
-        if self._worker.clock() - self._asked_at < ASK_EVERY:
-            return None
-        self._asked_at = self._worker.clock()
-        return self._worker.reason_to_stop()
-
-    def _save(self, progress: Progress) -> None:
-        """Keeps a checkpoint if there is room for one: neither the training nor handing it over depends on it."""
-        checkpoint = Checkpoint(step=progress.step, data=progress.checkpoint())
-        with suppress(StorageError):
-            self._worker.population.save_checkpoint(self._individual, checkpoint)
-        self._saved_at = self._worker.clock()

@@ -5,8 +5,8 @@ middle of a rename, is what the store was built for. Only two things are added: 
 their answer was lost, and calls that change something report EIO, after which the store finds out what happened.
 The server remembers nothing, so it may be killed and started again at any moment.
 
-A journey takes a millisecond, so what belongs together is one call, and lines of a diary, which may be lost, travel
-with the next one.
+What belongs together is one call, since each is a journey, and lines of a diary, which may be lost, travel with the
+next one.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class AnswerLost(Exception):  # noqa: N818 - what happened, not what is wrong
 Diary = Sequence[tuple[str, bytes]]
 """Paths, and what is to be added there."""
 Send = Callable[[str, tuple[Any, ...], bool, Diary], Answer]
-"""Carries a call's name, arguments and durability, and lines to be written first, to the server; raises AnswerLost once
-another call may be answered."""
+"""Carries a call's name, arguments and durability, and lines to be written first, to the server, and waits for one that
+is gone; raises AnswerLost if it went while the call was with it."""
 
 LOOKING = frozenset({"list", "list_each", "load", "load_from", "free_bytes"})
 CHANGING = frozenset(
