@@ -16,7 +16,7 @@ from genepool.dashboard.reader import Reader
 from genepool.dashboard.table import Table
 from genepool.errors import GenepoolError, shown
 from genepool.evolution.budget import Budget, Spending
-from genepool.experiment import Experiment, budget_of
+from genepool.experiment import Experiment, budget_of, planning_of
 from genepool.population import State
 from genepool.population.individual import FREE
 from genepool.population.manifest import Published, config_versions, published, read_config
@@ -102,10 +102,8 @@ def pace(table: Table, now: float) -> Pace:
 
 def seconds_left(budget: Budget, so_far: Spending, going: Pace) -> float | None:
     """Until the first limit is reached, at the present pace; None where nobody can tell."""
-    if going.individuals_a_minute <= 0:
-        return None
     guesses = [budget.time - so_far.seconds] if budget.time else []
-    if budget.individuals:
+    if budget.individuals and going.individuals_a_minute > 0:
         guesses.append((budget.individuals - so_far.individuals) * 60 / going.individuals_a_minute)
     if budget.flops and going.flops_a_second > 0:
         guesses.append((budget.flops - so_far.flops) / going.flops_a_second)
@@ -142,6 +140,12 @@ def standing(reader: Reader) -> dict[str, Any]:
     with reader.lock:
         so_far, going = spent(reader.table), pace(reader.table, now)
         census, individuals, best = reader.census, len(reader.table), _best(reader.table)
+    lately = going.last_finished is not None and now - going.last_finished < MOMENT
+    since = at_work_since(reader, now)
+    if since is not None:
+        # The last training, of the best, may take two fifths of the time: until it ends, no record tells of that.
+        since = max(since, going.last_finished or 0.0)
+        so_far = msgspec.structs.replace(so_far, seconds=so_far.seconds + max(0.0, now - since))
     facts: dict[str, Any] = {
         "path": shown(reader.path),
         "created": reader.view.manifest.created,
@@ -161,23 +165,28 @@ def standing(reader: Reader) -> dict[str, Any]:
     try:
         facts |= _settings(reader, so_far, going)
     except (GenepoolError, OSError) as error:
-        facts |= {"settings": {}, "fixed": [], "settings_version": 0, "budget": {}, "over": None, "seconds_left": None}
+        facts |= {"settings": {}, "fixed": [], "settings_version": 0, "budget": {}, "over": None}
+        facts |= {"seconds_left": None, "finishing": False}
         facts["trouble"] = facts["trouble"] or shown(str(error))
-    lately = going.last_finished is not None and now - going.last_finished < MOMENT
-    facts["state"] = _state(facts, lately or is_worked_on(reader, now))
+    facts["state"] = _state(facts, lately or since is not None)
     if facts["state"] != "going":
-        facts["seconds_left"] = None
+        facts |= {"seconds_left": None, "finishing": False}
     return facts
 
 
-def is_worked_on(reader: Reader, now: float) -> bool:
-    """Whether anybody who trains something has shown itself within a lease, as far as the times of files tell."""
-    owners = {one.owner for one in reader.sweep_training if one.owner != FREE}
+def at_work_since(reader: Reader, now: float) -> float | None:
+    """When the first of those who train something began its work, as far as the times of files tell; None: nobody does.
+
+    Whoever has not shown itself for a whole lease does not count.
+    """
+    owners, began = {one.owner for one in reader.sweep_training if one.owner != FREE}, []
     for who in sorted(owners)[:_ASKED]:
+        home = reader.path / "workers" / who
         with contextlib.suppress(OSError):
-            if now - _modified(reader.path / "workers" / who / "beat") < max(reader.view.manifest.lease, QUIET):
-                return True
-    return False
+            if now - _modified(home / "beat") < max(reader.view.manifest.lease, QUIET):
+                began.append(now)
+                began[-1] = _modified(home / "info.json")
+    return min(began, default=None)
 
 
 def _settings(reader: Reader, so_far: Spending, going: Pace) -> dict[str, Any]:
@@ -191,6 +200,7 @@ def _settings(reader: Reader, so_far: Spending, going: Pace) -> dict[str, Any]:
         "budget": msgspec.to_builtins(budget),
         "over": budget.over(so_far),
         "seconds_left": seconds_left(budget, so_far, going),
+        "finishing": planning_of(settings).is_finish(budget.phase(so_far)),
     }
 
 

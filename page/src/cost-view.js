@@ -38,7 +38,7 @@ export function CostView({ base, standing, population, version, theme }) {
     <div class="columns even">
       <div><h3>Budget</h3>
         ${limits.length ? limits.map(([name, used, limit, format]) => html`<div class="budget"><span>${name}</span><progress max=${limit} value=${Math.min(used, limit)} aria-label=${name}></progress><span>${format(used)} of ${format(limit)}</span></div>`) : html`<p>No limit is set: it goes on until somebody stops it.</p>`}
-        ${standing.over ? html`<p>The experiment is over: ${standing.over}.</p>` : limits.length > 0 && html`<p>${standing.seconds_left != null ? `About ${span(standing.seconds_left)} to go at the present pace.` : 'How long it will take cannot be told yet.'}</p>`}
+        ${standing.over ? html`<p>The experiment is over: ${standing.over}.</p>` : limits.length > 0 && html`<p>${standing.seconds_left != null ? `About ${span(standing.seconds_left)} to go at the present pace.` : 'How long it will take cannot be told yet.'}${standing.finishing ? ' Nobody is born any more: the best one is trained on until the end.' : ''}</p>`}
         <${Facts} facts=${[
           ['overhead', `${percent(pace.overhead)} of the time of training: all but the steps after the first`],
           ['disk', crew && `${bytes(crew.disk.results + crew.disk.logs)}: models of the living ${bytes(crew.disk.results)}, records ${bytes(crew.disk.logs)}`],

@@ -174,7 +174,7 @@ function Page() {
       <a class="logo" href=${open.address('population')}>genepool</a>
       ${experiments?.length > 1 ? html`<select class="which" aria-label="experiment" value=${key} onChange=${(event) => { location.hash = open.address(place.view === 'compare' ? 'population' : place.view, '', event.target.value); }}>${experiments.map((one) => html`<option value=${one.key} selected=${one.key === key}>${one.name}${one.trouble ? ' (broken)' : ''}</option>`)}</select>`
         : html`<b class="which">${experiments?.[0]?.name}</b>`}
-      ${standing && html`<span class="pill ${isExport ? '' : state}" title=${standing.over || ''}>${isExport ? `as of ${clock(standing.seen_at)}` : WORDS[state] || state}</span>`}
+      ${standing && html`<span class="pill ${isExport ? '' : state}" title=${standing.over || ''}>${isExport ? `as of ${clock(standing.seen_at)}` : standing.finishing ? 'finishing the best' : WORDS[state] || state}</span>`}
       ${!connected && html`<span class="pill vanished">connection lost, trying again</span>`}
       <span class="grow"></span>
       <button class="theme" aria-label="light or dark" title="light or dark" onClick=${() => {

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 import zipfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from genepool.analysis import dots, lineage
 from genepool.dashboard import assets
+from genepool.dashboard import standing as standings
 from genepool.dashboard.images import image_of
 from genepool.dashboard.reader import Reader
 from genepool.dashboard.standing import spent
@@ -23,6 +25,7 @@ from genepool.dna import Shape
 from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation
 from genepool.settings import changed
+from genepool.testing import make_birth
 from tests.dashboard.living import COMMAND, Client, Judge, dashboard, evolve, experiment, wait_for
 
 
@@ -258,6 +261,24 @@ def test_mutations_can_be_raised_and_workers_stopped(client, place):
     settings = Experiment.open(place / "deeper/two").settings()
     assert settings.individuals == 8
     assert client.standing(key)["state"] == "finished"
+
+
+@pytest.mark.parametrize(("began", "left", "finishing"), [(-60, 3, True), (6, 9, False)])
+def test_time_goes_on_while_the_best_is_trained_to_the_end(tmp_path, monkeypatch, began, left, finishing):
+    """The last training takes minutes in which nobody finishes; one who joins after a pause has not worked in it."""
+    evolve(experiment(tmp_path / "e", "time=10", "finish=0.4"), 5)
+    population = DirectoryPopulation.open(tmp_path / "e")
+    population.create(make_birth())
+    now = time.time()
+    os.utime(tmp_path / "e" / "workers" / population.who / "info.json", (now + began, now + began))
+    reader = Reader(tmp_path / "e")
+    reader.refresh()
+    monkeypatch.setattr(standings.time, "time", lambda: now + 7)
+    told = standings.standing(reader)
+    assert (told["state"], told["finishing"]) == ("going", finishing)
+    assert told["seconds_left"] == pytest.approx(left, abs=1)
+    assert told["spent"]["seconds"] == pytest.approx(10 - told["seconds_left"])
+    population.close()
 
 
 def test_looking_writes_nothing_and_without_control_nothing_can_be_ordered(tmp_path):
