@@ -61,7 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     width_step: int = 1
     """Differs from the paper: mutations leave widths at multiples of it, which cost no more than what is between."""
     affordable: int = 0
-    """Differs from the paper: steps that a child must have time for, or its mutation is drawn again; 0: any."""
+    """Differs from the paper: steps that a child must have time for, or its mutation is drawn again; 0: any. What costs
+    no more than one convolution of 16 channels may always be born."""
     share: float = 0.0
     """Differs from the paper: time of an individual as a share of the time elapsed, not so many steps; 0: steps."""
     first_share: float = 0.02

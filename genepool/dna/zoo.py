@@ -16,6 +16,9 @@ from genepool.dna.initial import INPUT, OUTPUT, initial
 from genepool.errors import SettingsError
 from genepool.registry import nearest
 
+MODEST = 16
+"""Channels of a modest network."""
+
 
 class _Column:
     """Builds a DNA from the input on, one layer at a time, with numbered readable IDs."""
@@ -79,6 +82,13 @@ class _Column:
         """Closes the column with the output."""
         trunk = Identity(id="trunk", from_vertex=self.top, to_vertex=OUTPUT.id)
         return DNA(learning_rate=learning_rate, vertices=(*self.vertices, OUTPUT), edges=(*self.edges, trunk))
+
+
+def modest(image_channels: int) -> DNA:
+    """A network of one convolution: where growth begins, whatever the budget."""
+    column = _Column(image_channels)
+    column.conv(MODEST)
+    return column.dna()
 
 
 def resnet(depth: int, image_channels: int = 3) -> DNA:

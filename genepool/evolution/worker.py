@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from genepool.dna import DNA, Largest, Price, Shape, Size
+from genepool.dna.zoo import modest as modest_network
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -283,14 +284,21 @@ class Worker:
         return lambda child: all(question(child) for question in questions)
 
     def _affordable(self, parent: Individual, plan: Plan) -> Callable[[DNA], bool]:
-        """Whether a child would have time for enough steps, judged by how long its parent's took."""
+        """Whether a child would have time for enough steps, judged by how long its parent's took.
+
+        What costs no more than a modest network may always be born: on large images, or in a short time, nothing else
+        could be afforded than the trivial one.
+        """
         needed = self.rules.affordable
+        modest = self._price(modest_network(self._image.channels), plan.crop) if self._image else FREE_OF_CHARGE
         if not plan.seconds:
-            return lambda child: not plan.flops or needed * self._price(child, plan.crop).flops <= plan.flops
+            flops = max(plan.flops / needed, modest.flops)
+            return lambda child: not plan.flops or self._price(child, plan.crop).flops <= flops
         birth, result = self.population.read_birth(parent), self.population.read_result(parent)
         took = float(result.metrics.get("step_seconds") or 0.0) * max(1, plan_of(birth).threads)
         pace = took / self._price(dna_of(birth), plan_of(birth).crop).seconds if took else 1.0
-        return lambda child: needed * pace * self._price(child, plan.crop).seconds <= plan.seconds
+        seconds = max(plan.seconds / needed / pace, modest.seconds)
+        return lambda child: self._price(child, plan.crop).seconds <= seconds
 
     def _ranking(self) -> list[Individual]:
         """Everybody who is alive, the best first."""

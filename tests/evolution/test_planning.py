@@ -2,7 +2,8 @@
 
 import pytest
 
-from genepool.dna import Price
+from genepool.dna import Price, Shape, price
+from genepool.dna.zoo import modest
 from genepool.evaluation import Plan, Race
 from genepool.evolution import Budget, Phase, Planning, Rules, Spending
 from genepool.evolution.reproduction import Breeding, dna_of, plan_of
@@ -166,6 +167,22 @@ def test_a_child_that_is_too_costly_is_drawn_again(world):
     births = [worker.population.read_birth(individual) for individual in alive(worker)]
     assert any(birth.parents for birth in births)
     assert not any(dna_of(birth).convs for birth in births)
+
+
+def test_growth_begins_on_images_that_are_too_large_for_the_time(world):
+    """Nothing can be afforded but the trivial network: what costs no more than one modest convolution is born."""
+    odds = {"grow-convolution": 10.0, "widen": 10.0, "alter-learning-rate": 1.0}
+    image = Shape(200, 200, 3)
+
+    def costs(dna, crop):
+        return price(dna, image, 10, 50)
+
+    world.rules = Rules(population_size=8, planning=PLANNING, affordable=10**6, breeding=Breeding(odds=odds))
+    worker = world.worker(reason_to_stop=world.trainings(60), phase=lambda: phase(0.3), price=costs, image=image)
+    worker.run()
+    born = [dna_of(worker.population.read_birth(individual)) for individual in alive(worker)]
+    assert any(dna.convs for dna in born)
+    assert max(costs(dna, 1.0) for dna in born) <= costs(modest(3), 1.0)
 
 
 def alive(worker):
