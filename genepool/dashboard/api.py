@@ -59,8 +59,7 @@ def curve(reader: Reader) -> dict[str, Any]:
     with reader.lock:
         table = reader.table
         fitness, finished = table.column("fitness"), table.column("finished")
-        (rows,) = np.nonzero(~np.isnan(fitness))
-        rows = rows[np.argsort(finished[rows], kind="stable")]
+        rows = table.finished_rows()
         scores, flops = fitness[rows], np.cumsum(table.column("flops")[rows])
         stops = finished[rows]
         starts = stops - table.column("seconds")[rows]

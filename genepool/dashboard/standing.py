@@ -56,10 +56,9 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 def spent(table: Table) -> Spending:
     """What `analysis.spending` tells, in columns."""
     finished, fitness = table.column("finished"), table.column("fitness")
-    (rows,) = np.nonzero(~np.isnan(fitness))
+    rows = table.finished_rows()
     if not len(rows):
         return Spending()
-    rows = rows[np.argsort(finished[rows], kind="stable")]
     scores = fitness[rows]
     best = float(scores.max())
     since = len(rows) - 1 - int(np.argmax(scores)) if best > 0 else len(rows)

@@ -116,9 +116,9 @@ def test_workers_over_ssh_begin_end_and_hand_over(directory, tmp_path):
     assert subprocess.run(["bash", script, "stop"], env={**os.environ, **env}, check=False).returncode == 0
     wait_until(lambda: {one.owner for one in training(directory)} == {"free0000"})
     for number in (0, 1):
-        assert "told to by SIGTERM" in (directory / f"logs/ssh-{number}.log").read_text()
         pid = int((directory / f"logs/ssh-{number}.pid").read_text())
         wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists())
+        assert "told to by SIGTERM" in (directory / f"logs/ssh-{number}.log").read_text()
 
 
 def put(path: Path, script: str) -> None:
