@@ -4,6 +4,7 @@ import http.client
 import io
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from genepool.dashboard import standing as standings
 from genepool.dashboard.images import image_of
 from genepool.dashboard.reader import Reader
 from genepool.dashboard.standing import spent
+from genepool.dashboard.table import Table
 from genepool.dna import Shape
 from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation
@@ -261,6 +263,16 @@ def test_mutations_can_be_raised_and_workers_stopped(client, place):
     settings = Experiment.open(place / "deeper/two").settings()
     assert settings.individuals == 8
     assert client.standing(key)["state"] == "finished"
+
+
+def test_who_ends_in_the_same_moment_stands_in_the_order_of_ids():
+    """As in a history: times are told in thousandths of a second, and tiny networks end in one of them."""
+    table, rng, truth = Table(), random.Random(0), []
+    for _ in range(300):
+        row = table.add(f"{rng.getrandbits(60):015x}")
+        table.put(row, finished=rng.randrange(100), fitness=0.5)
+        truth.append((table.get(row, "finished"), table.ids[row], row))
+    assert table.finished_rows().tolist() == [row for _, _, row in sorted(truth)]
 
 
 @pytest.mark.parametrize(("began", "left", "finishing"), [(-60, 3, True), (6, 9, False)])
