@@ -61,23 +61,31 @@ def usual_order(dna: DNA) -> tuple[str, ...] | None:
         return None
     if len(set(names)) < len(names) or not _all_ids(names):
         return None
-    return tuple(place) if _is_chain_with_skips(dna.edges, place) else None
+    order = tuple(place)
+    return order if _is_chain_with_skips(dna.edges, order, place) else None
 
 
-def _is_chain_with_skips(edges: tuple[Conv | Identity, ...], place: dict[str, int]) -> bool:
+def _is_chain_with_skips(edges: tuple[Conv | Identity, ...], order: tuple[str, ...], place: dict[str, int]) -> bool:
     """Whether each vertex is entered by the backbone from the one before and then by skips from earlier ones."""
     entered, skipped = 0, -1
+    here, ahead = order[0], iter(order[1:])
     for edge in edges:
-        to, source, rank = place.get(edge.to_vertex, -1), place.get(edge.from_vertex, -1), edge.depth_precedence
-        if rank != edge.scale_precedence or (isinstance(edge, Conv) and not _is_usual(edge)):
+        rank = edge.depth_precedence
+        if rank != edge.scale_precedence or (edge.__class__ is Conv and not _is_usual(edge)):
             return False
-        if rank == BACKBONE_PRECEDENCE and to == source + 1 == entered + 1:
-            entered, skipped = to, -1
-        elif rank == SKIP_PRECEDENCE and to == entered and skipped < source < to - 1:
+        if rank == BACKBONE_PRECEDENCE:
+            before, here = here, next(ahead, "")
+            if edge.from_vertex != before or edge.to_vertex != here:
+                return False
+            entered, skipped = entered + 1, -1
+        elif rank == SKIP_PRECEDENCE and edge.to_vertex == here:
+            source = place.get(edge.from_vertex, -1)
+            if not skipped < source < entered - 1:
+                return False
             skipped = source
         else:
             return False
-    return entered == len(place) - 1
+    return entered == len(order) - 1
 
 
 def check(dna: DNA) -> None:
