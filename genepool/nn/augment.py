@@ -7,6 +7,7 @@ training can be resumed at any step from nothing but that number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,13 +33,24 @@ class Normaliser:
         self._shift = torch.tensor(shift, dtype=torch.float32, device=device)
 
     def __call__(self, pixels: NDArray[np.uint8]) -> Tensor:
-        tensor = torch.from_numpy(pixels)
-        return self.of_tensor(tensor if self._here else tensor.to(self.device, non_blocking=True))
+        flat = torch.from_numpy(pixels.reshape(len(pixels), -1))
+        return self._of_flat(flat if self._here else flat.to(self.device, non_blocking=True), pixels.shape)
 
     def of_tensor(self, pixels: Tensor) -> Tensor:
         """The same for pixels that are on the device."""
-        flat = pixels.flatten(1).float()
-        return flat.mul_(self._scale).add_(self._shift).view(pixels.shape).permute(0, 3, 1, 2)
+        return self._of_flat(pixels.flatten(1), pixels.shape)
+
+    def _of_flat(self, pixels: Tensor, shape: Sequence[int]) -> Tensor:
+        return pixels.float().mul_(self._scale).add_(self._shift).view(shape).permute(0, 3, 1, 2)
+
+
+def mirror(pixels: NDArray[np.uint8], which: NDArray[np.bool_]) -> None:
+    """Mirrors some of the images (batch, height, width, channels) in place.
+
+    NumPy would go through a reversed axis byte by byte, which is four times slower: a third of a small network's step.
+    """
+    places = np.flatnonzero(which)
+    pixels[places] = torch.from_numpy(pixels[places]).flip(2).numpy()
 
 
 class _Pass(NamedTuple):
@@ -83,26 +95,25 @@ class Batches:
         order, top, left, flip = self.drawn(step)
         pixels = self._windows[order, top, left].reshape(self._shape)
         if self._data.flip:
-            pixels[flip] = pixels[flip, :, ::-1]
+            mirror(pixels, flip)
         return self._normalise(pixels), torch.from_numpy(self._labels[order])
 
     def drawn(self, step: int) -> _Pass:
         """The random numbers of a step: which images, from where, and which of them mirrored."""
-        first, images = step * self._batch, len(self._labels)
-        place, offset = divmod(first, images)
-        part = self._draw(place, offset, min(offset + self._batch, images))
+        place, offset = divmod(step * self._batch, len(self._labels))
+        part = self._pass(place).part(offset, offset + self._batch)
         if missing := self._batch - len(part.order):  # the batch reaches into the next pass
-            part = part.and_then(self._draw(place + 1, 0, missing))
+            part = part.and_then(self._pass(place + 1).part(0, missing))
         return part
 
-    def _draw(self, place: int, start: int, stop: int) -> _Pass:
-        if place not in self._passes:
-            self._passes = {n: drawn for n, drawn in self._passes.items() if n == place - 1}
-            rng, images = np.random.default_rng((self._seed, place)), len(self._labels)
-            rows, columns = self._windows.shape[1:3]
-            top, left = rng.integers(0, [[rows], [columns]], (2, images))
-            self._passes[place] = _Pass(rng.permutation(images), top, left, rng.random(images) < 0.5)
-        return self._passes[place].part(start, stop)
+    def _pass(self, place: int) -> _Pass:
+        if (known := self._passes.get(place)) is not None:
+            return known
+        self._passes = {n: drawn for n, drawn in self._passes.items() if n == place - 1}
+        rng, images = np.random.default_rng((self._seed, place)), len(self._labels)
+        rows, columns = self._windows.shape[1:3]
+        top, left = rng.integers(0, [[rows], [columns]], (2, images))
+        return self._passes.setdefault(place, _Pass(rng.permutation(images), top, left, rng.random(images) < 0.5))
 
 
 def _windows(data: Dataset, size: tuple[int, int]) -> NDArray[np.uint8]:

@@ -11,7 +11,7 @@ import torch
 from genepool.dna import Shape, initial
 from genepool.errors import DataError
 from genepool.evaluation import ignore
-from genepool.nn.augment import Batches, Normaliser
+from genepool.nn.augment import Batches, Normaliser, mirror
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
@@ -86,6 +86,15 @@ def test_pixels_are_normalised_by_channel(fashion):
     assert abs(normalised.mean().item()) < 0.05
     assert abs(normalised.std().item() - 1) < 0.05
     assert normalised.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 17])
+@pytest.mark.parametrize("which", [[0, 1, 0, 1, 1], [0] * 5, [1] * 5])
+def test_mirrored_images_are_reversed_from_left_to_right_and_the_others_untouched(channels, which):
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 6, 7, channels), dtype=np.uint8)
+    expected = np.stack([image[:, ::-1] if mirrored else image for image, mirrored in zip(pixels, which, strict=True)])
+    mirror(pixels, np.array(which, dtype=bool))
+    assert (pixels == expected).all()
 
 
 def test_a_data_set_that_must_not_be_flipped_is_not(fashion):

@@ -1,16 +1,18 @@
 """A training loop tuned by hand for one network, with everything known put in and no DNA layer.
 
-What an expert would write: one thread, channels-last, the data set as one padded array, batches by one gather, pooling
-in the form whose gradient is fast, four `foreach` calls for the update.
+What an expert would write: one thread, channels-last, the data set as one padded array, batches by one gather, mirrored
+by torch and not by NumPy, pooling in the form whose gradient is fast, four `foreach` calls for the update.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -61,17 +63,20 @@ def _batches(data: Dataset) -> Callable[[], tuple[Tensor, Tensor]]:
     labels = np.asarray(data.train_labels)
     scale = torch.tensor(np.tile(1 / (255 * np.array(data.std)), 1024), dtype=torch.float32)
     shift = torch.tensor(np.tile(-np.array(data.mean) / np.array(data.std), 1024), dtype=torch.float32)
-    order, top, left = rng.permutation(count), *rng.integers(0, 9, (2, count))
-    flip = rng.random(count) < 0.5
-    place = 0
+    drawn: tuple[NDArray[Any], ...] = ()
+    place = count
 
     def batch() -> tuple[Tensor, Tensor]:
-        nonlocal place
-        part = slice(place, place + 50)
-        place = (place + 50) % (count - 50)
-        crops = windows[order[part], top[part], left[part]].reshape(50, 32, 32, 3)
-        crops[flip[part]] = crops[flip[part], :, ::-1]
+        nonlocal drawn, place
+        if place + 50 > count:  # the next pass through the images, with other crops
+            drawn = (rng.permutation(count), *rng.integers(0, 9, (2, count)), rng.random(count) < 0.5)
+            place = 0
+        order, top, left, flip = [one[place : place + 50] for one in drawn]
+        place += 50
+        crops = windows[order, top, left].reshape(50, 32, 32, 3)
+        mirrored = np.flatnonzero(flip)
+        crops[mirrored] = torch.from_numpy(crops[mirrored]).flip(2).numpy()
         flat = torch.from_numpy(crops.reshape(50, 3072)).float().mul_(scale).add_(shift)
-        return flat.view(50, 32, 32, 3).permute(0, 3, 1, 2), torch.from_numpy(labels[order[part]])
+        return flat.view(50, 32, 32, 3).permute(0, 3, 1, 2), torch.from_numpy(labels[order])
 
     return batch
