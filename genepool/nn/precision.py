@@ -21,6 +21,7 @@ class Precision:
     def __init__(self, device: torch.device, *, mixed: bool, kind: torch.dtype | None = None) -> None:
         self._device = device.type
         self._kind = (kind or _fastest(device)) if mixed else torch.float32
+        self.mixed = self._kind is not torch.float32
         scaled = self._kind is torch.float16
         self.scale = torch.full((), 65536.0, device=device) if scaled else None
         self._since_growth = torch.zeros((), dtype=torch.int32, device=device)
@@ -34,10 +35,6 @@ class Precision:
         if self.scale is not None:
             self.scale.copy_(state[0])
             self._since_growth.copy_(state[1])
-
-    @property
-    def mixed(self) -> bool:
-        return self._kind is not torch.float32
 
     def autocast(self) -> torch.autocast:
         """The context in which a network is computed."""

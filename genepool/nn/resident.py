@@ -59,8 +59,7 @@ class ResidentBatches:
 
     def _numbers(self, step: int) -> Tensor:
         """What was drawn for a step, on the device; a copy of a few hundred numbers that nothing waits for."""
-        part = self._drawn.drawn(step)
-        numbers = torch.from_numpy(np.stack((part.order, part.top, part.left, part.flip)))
+        numbers = torch.from_numpy(np.stack(self._drawn.drawn(step)))
         return numbers.to(self._rows.device, non_blocking=True)
 
 

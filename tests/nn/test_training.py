@@ -63,8 +63,8 @@ def test_every_training_image_is_a_crop_or_its_mirror_image(fashion):
 def test_all_crops_and_both_sides_occur_evenly(fashion):
     batches = Batches(fashion, batch=50, seed=1, device=CPU)
     batches(0)
-    [drawn] = batches._passes.values()
-    for values, kinds in ((drawn.top, 9), (drawn.left, 9), (drawn.flip.astype(int), 2)):
+    [(_, top, left, flip)] = batches._passes.values()
+    for values, kinds in ((top, 9), (left, 9), (flip.astype(int), 2)):
         counts = np.bincount(values, minlength=kinds)
         assert len(counts) == kinds
         assert abs(counts - counts.mean()).max() < 5 * counts.mean() ** 0.5
