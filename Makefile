@@ -102,7 +102,7 @@ bench-dashboard: $(STAMP)  ## the page with 100,000 individuals, and what watchi
 	$(BIN)/python -m benchmarks.watching server
 	$(BIN)/python -m benchmarks.watching workers
 
-bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: ten minutes on a quiet machine
+bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: a quarter of an hour on a quiet machine
 	$(BIN)/python -m benchmarks.engines
 
 format: $(STAMP)  ## puts the code into the agreed form

@@ -7,20 +7,20 @@ Two things are measured, with equal workers on this machine:
   it, but not the start of the engine.
 * Steps that cost no training, which is all that an engine and a store can do in a second.
 
-Machines that others share get faster and slower by a fifth within minutes. All engines are therefore started at the
-same time, and in turns of a few seconds all processes of all engines but one are frozen (SIGSTOP); what counts is the
-time in which an engine's were not.
+Machines that others share get faster and slower by a fifth within minutes. Engines therefore take turns of half a
+minute, round after round, each time another one first; only engines of the same round are compared, and the median of
+the rounds counts. An engine is started anew for each turn, and its clock begins when every worker has finished
+somebody.
 
-    python -m benchmarks.engines [--workers 2] [--seconds 150] [--turn 5] [--out FILE]
+    python -m benchmarks.engines [--workers 2] [--rounds 6] [--seconds 30] [--out FILE]
 
-Needs Linux, `pip install 'genepool[ray]'` and a machine that does nothing else, for about ten minutes.
+Needs `pip install 'genepool[ray]'` and a machine that does nothing else, for a quarter of an hour.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import statistics
 import subprocess
@@ -30,7 +30,7 @@ import time
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks.crew import measure
 from benchmarks.seeding import seed_population
@@ -51,15 +51,6 @@ WANTED = 5.0
 POPULATION = 100
 ZERO = 5.0
 """Seconds of steps without training."""
-
-
-class Trainings(NamedTuple):
-    """What the workers of an engine did."""
-
-    individuals: int
-    a_minute: float
-    halves: tuple[float, float]
-    """The same in the first half of the time and in the second."""
 
 
 def command(directory: Path, steps: int, workers: int, *options: object) -> list[str]:
@@ -88,83 +79,37 @@ def steps_of_a_training(folder: Path, workers: int) -> int:
     return round(steps * WANTED / statistics.median(row.evaluation.seconds for row in rows))
 
 
-class Runner:
-    """`genepool run` with one engine, which goes on until it is ended, and can be frozen with all its processes."""
+class Turn:
+    """`genepool run` with one engine for a while."""
 
-    def __init__(self, engine: str, folder: Path, steps: int, workers: int) -> None:
-        self.engine, self.directory = engine, folder / engine
-        words = command(self.directory, steps, workers, "--time", "2h", *ENGINES[engine])
-        self._log = (folder / f"{engine}.log").open("wb")
-        self._process = subprocess.Popen(words, stdout=self._log, stderr=self._log, start_new_session=True)
-        self._workers = workers
-        self._turns: list[tuple[float, float]] = []
+    def __init__(self, engine: str, directory: Path, steps: int, workers: int) -> None:
+        self._engine, self._directory, self._workers = engine, directory, workers
+        words = command(directory, steps, workers, "--time", "2h", *ENGINES[engine])
+        self._log = directory.with_suffix(".log").open("wb")
+        self._process = subprocess.Popen(words, stdout=self._log, stderr=self._log)
 
-    def wait_until_warm(self, patience: float = 180.0) -> None:
+    def rate(self, seconds: float) -> float:
+        """Individuals a minute, counted for so long; then it is ended."""
+        try:
+            self._wait_until_warm()
+            start = time.time()
+            time.sleep(seconds)
+        finally:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(timeout=120)
+            self._log.close()
+        end = start + seconds
+        return rate([[moment for moment in of if start <= moment <= end] for of in results(self._directory).values()])
+
+    def _wait_until_warm(self, patience: float = 180.0) -> None:
         """Until every worker has finished somebody."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             with suppress(GenepoolError):
-                if len(results(self.directory)) >= self._workers:
+                if len(results(self._directory)) >= self._workers:
                     return
             time.sleep(0.5)
-        raise SystemExit(f"{self.engine}: its workers did not begin in {patience:.0f} s; see {self._log.name}")
-
-    def turn(self, seconds: float) -> None:
-        """Lets it work for so long."""
-        self.signal(signal.SIGCONT)
-        start = time.time()
-        time.sleep(seconds)
-        self.signal(signal.SIGSTOP)
-        self._turns.append((start, time.time()))
-
-    def signal(self, number: int) -> None:
-        """To all its processes: Ray starts daemons, and these start workers."""
-        for process in descendants(self._process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(process, number)
-
-    def end(self) -> None:
-        self.signal(signal.SIGCONT)
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait(timeout=120)
-        self._log.close()
-
-    def trainings(self) -> Trainings:
-        """What came of its turns, counted in the time in which it was not frozen."""
-        total = sum(stop - start for start, stop in self._turns)
-        workers = [
-            [moment for moment in map(self._active, times) if moment is not None]
-            for times in results(self.directory).values()
-        ]
-        return Trainings(
-            individuals=sum(map(len, workers)),
-            a_minute=rate(workers),
-            halves=(
-                rate([[moment for moment in of if moment <= total / 2] for of in workers]),
-                rate([[moment for moment in of if moment > total / 2] for of in workers]),
-            ),
-        )
-
-    def _active(self, wall: float) -> float | None:
-        """How long it had worked at a moment of the wall clock; None before its first turn and after its last."""
-        before = 0.0
-        for start, stop in self._turns:
-            if start <= wall <= stop + 0.1:
-                return before + min(wall, stop) - start
-            before += stop - start
-        return None
-
-
-def descendants(process: int) -> list[int]:
-    """It and all that it or they have started."""
-    parents: dict[int, list[int]] = defaultdict(list)
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parents[int(path.read_text().rpartition(")")[2].split()[1])].append(int(path.parent.name))
-    found = [process]
-    for one in found:
-        found += parents[one]
-    return found
+        raise SystemExit(f"{self._engine}: its workers did not begin in {patience:.0f} s; see {self._log.name}")
 
 
 def rate(workers: list[list[float]]) -> float:
@@ -178,21 +123,13 @@ def in_turn(number: int) -> list[str]:
     return names[number % len(names) :] + names[: number % len(names)]
 
 
-def take_turns(folder: Path, steps: int, workers: int, seconds: float, turn: float) -> dict[str, Trainings]:
-    """All engines at once, but for each moment all of them but one are frozen."""
-    runners: dict[str, Runner] = {}
-    try:
-        for engine in ENGINES:
-            runners[engine] = Runner(engine, folder, steps, workers)
-            runners[engine].wait_until_warm()
-            runners[engine].signal(signal.SIGSTOP)
-        for number in range(round(seconds / turn)):
-            for engine in in_turn(number):
-                runners[engine].turn(turn)
-    finally:
-        for runner in runners.values():
-            runner.end()
-    return {engine: runner.trainings() for engine, runner in runners.items()}
+def round_of_trainings(folder: Path, number: int, steps: int, workers: int, seconds: float) -> dict[str, float]:
+    """Individuals a minute of each engine, one after the other."""
+    found: dict[str, float] = {}
+    for engine in in_turn(number):
+        found[engine] = Turn(engine, folder / f"{engine}-{number}", steps, workers).rate(seconds)
+        print(f"round {number + 1}: {engine}: {found[engine]:.2f} a minute", file=sys.stderr, flush=True)
+    return found
 
 
 def steps_on_ray(ray: Any, root: Path, workers: int, seconds: float, service: Any) -> float:
@@ -229,31 +166,27 @@ def round_of_steps(ray: Any, folder: Path, number: int, workers: int, seconds: f
     return found
 
 
-def figures(found: dict[str, Trainings], zero: list[dict[str, float]]) -> dict[str, dict[str, float]]:
-    """With what each engine costs, in all and in each half of the time."""
-    base = found["processes"]
-    return {
-        engine: {
-            "individuals": of.individuals,
-            "a_minute": of.a_minute,
-            "cost": 1 - of.a_minute / base.a_minute,
-            "cost_first_half": 1 - of.halves[0] / base.halves[0],
-            "cost_second_half": 1 - of.halves[1] / base.halves[1],
+def figures(trained: list[dict[str, float]], zero: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
+    """With what each engine costs beside local processes of the same round: in each round, and the median."""
+    found: dict[str, dict[str, Any]] = {}
+    for engine in ENGINES:
+        costs = [1 - one[engine] / one["processes"] for one in trained]
+        found[engine] = {
+            "a_minute": statistics.median(one[engine] for one in trained),
+            "cost": statistics.median(costs),
+            "costs": costs,
             "steps_a_second": statistics.median(one[engine] for one in zero),
         }
-        for engine, of in found.items()
-    }
+    return found
 
 
-def told(found: dict[str, dict[str, float]]) -> str:
+def told(found: dict[str, dict[str, Any]]) -> str:
     """The table, and whether the bars are met."""
-    lines = [f"{'engine':10s} {'trained':>8s} {'a minute':>9s} {'cost':>7s} {'in halves':>16s} {'steps/s':>8s}"]
+    lines = [f"{'engine':10s} {'a minute':>9s} {'cost':>7s} {'steps/s':>8s}   cost in each round"]
     for engine, of in found.items():
-        halves = f"{100 * of['cost_first_half']:.1f} and {100 * of['cost_second_half']:.1f} %"
-        lines.append(
-            f"{engine:10s} {of['individuals']:8.0f} {of['a_minute']:9.2f} {100 * of['cost']:5.1f} % {halves:>16s}"
-            f" {of['steps_a_second']:8.1f}"
-        )
+        rounds = ", ".join(f"{100 * cost:.1f}" for cost in of["costs"]) + " %" if engine in BARS else ""
+        numbers = f"{of['a_minute']:9.2f} {100 * of['cost']:5.1f} % {of['steps_a_second']:8.1f}"
+        lines.append(f"{engine:10s} {numbers}   {rounds}".rstrip())
     for engine, bar in BARS.items():
         cost = found[engine]["cost"]
         verdict = "met" if cost <= bar else "NOT MET"
@@ -264,19 +197,21 @@ def told(found: dict[str, dict[str, float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=150.0, help="for each engine")
-    parser.add_argument("--turn", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of a turn")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "engines.json")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="genepool-engines-") as temporary:
         folder = Path(temporary)
         steps = steps_of_a_training(folder, asked.workers)
-        trained = take_turns(folder, steps, asked.workers, asked.seconds, asked.turn)
+        trained = [
+            round_of_trainings(folder, number, steps, asked.workers, asked.seconds) for number in range(asked.rounds)
+        ]
         ray = join("local")
         zero = [round_of_steps(ray, folder, number, asked.workers, ZERO) for number in range(len(ENGINES))]
         ray.shutdown()
     found = figures(trained, zero)
-    print(f"{asked.workers} workers, trainings of {steps} steps, {asked.seconds:g} s each in turns of {asked.turn:g} s")
+    print(f"{asked.workers} workers, trainings of {steps} steps, {asked.rounds} rounds of {asked.seconds:g} s each")
     print(told(found))
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     document = {"steps": steps, "workers": asked.workers, "bars": BARS, "figures": found, "zero": zero}

@@ -26,6 +26,10 @@ from genepool.population.served import ServedFiles
 LIMIT_OF_LOST = 30.0
 """Seconds before a worker that the store refused is tried again."""
 
+ROLL_EVERY = 3.0
+"""Seconds between two looks at the roll when all have signed it: a call takes processor time that trainings lose, and
+only whoever begins again elsewhere would sign once more."""
+
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker gets of a node."""
@@ -70,6 +74,7 @@ class RayCrew:
         self._resting: dict[int, float] = {}
         self._over = False
         self._seen: dict[int, tuple[int, str]] = {}
+        self._next_roll = 0.0
         self._again = 0
         if job.logs is not None:
             job.logs.mkdir(exist_ok=True)
@@ -88,6 +93,10 @@ class RayCrew:
         return self._again + sum(times - 1 for times, _ in self._seen.values())
 
     def _read_roll(self) -> dict[int, tuple[int, str]]:
+        now = time.monotonic()
+        if now < self._next_roll and all(serial in self._seen for serial, _ in self._tasks.values()):
+            return self._seen
+        self._next_roll = now + ROLL_EVERY
         with suppress(self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError):
             # Who was on a roll that was lost has begun all the same.
             self._seen = {**self._seen, **self._ray.get(self._roll.read.remote(), timeout=10)}

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA, Largest, Price, Shape, Size
-from genepool.dna.zoo import modest as modest_network
+from genepool.dna import DNA, Largest, Shape
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -27,6 +26,7 @@ from genepool.errors import (
 )
 from genepool.evaluation import Evaluator, Plan, Second, Trained
 from genepool.evolution import setpoint
+from genepool.evolution.affordability import FREE_OF_CHARGE, NOTHING, Costs, Pricing, Question, Sizing
 from genepool.evolution.planning import SHORTEST, Phase, Planning
 from genepool.evolution.reproduction import (
     Breeding,
@@ -53,13 +53,6 @@ DRAWS = 20
 
 REST = 0.5
 """Seconds before a worker that cannot make children looks again for something that it can do."""
-
-Pricing = Callable[[DNA, float], Price]
-"""What a training step of a network costs with crops of that share of the images."""
-FREE_OF_CHARGE = Price(0.0, 0.0)
-Sizing = Callable[[DNA], Size]
-"""How large a network is."""
-NOTHING = Size(0, 0)
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +117,7 @@ class Worker:
         self.population, self.rng = population, rng
         self.reason_to_stop, self.clock = reason_to_stop, clock
         self._read_rules, self._evaluator, self._sleep = rules, evaluator, sleep
-        self._phase, self._price, self._size, self._image = phase, price, size, image
+        self._phase, self._costs = phase, Costs(price, size, image)
         self._founder, self._finishing = founder, finishing
         self.rules = rules()
         self._steps = self._troubles = 0
@@ -226,11 +219,11 @@ class Worker:
         if (job := self._recombine(parent, dna, plan, affordable)) is not None:
             return job
         birth, child = next_birth(
-            parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable, self._image
+            parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable, self._costs.image
         )
         return Job(self.population.create(birth, parent=parent), birth, child, parent=parent)
 
-    def _recombine(self, parent: Individual, dna: DNA, plan: Plan, affordable: Callable[[DNA], bool]) -> Job | None:
+    def _recombine(self, parent: Individual, dna: DNA, plan: Plan, affordable: Question) -> Job | None:
         """A child with a second parent, where these are asked for and it is this child's lot."""
         breeding = self.rules.breeding
         if breeding.recombination == "off" or self.rng.random() >= breeding.recombination_odds:
@@ -245,7 +238,7 @@ class Worker:
             self.rules.version,
             plan,
             affordable=affordable,
-            image=self._image,
+            image=self._costs.image,
         )
         if newborn is None:
             return None
@@ -276,29 +269,14 @@ class Worker:
             return 0.0
         return float(self.population.read_result(parent).metrics.get("accuracy") or parent.fitness or 0.0)
 
-    def _wanted(self, parent: Individual, plan: Plan) -> Callable[[DNA], bool]:
+    def _wanted(self, parent: Individual, plan: Plan) -> Question:
         """Whether a child may be born: it can be afforded, and is not too large to be trained at all."""
-        questions = [self._affordable(parent, plan)] if self.rules.affordable else []
-        if (largest := self.rules.largest) is not None:
-            questions.append(lambda child: largest.fault(self._size(child)) is None)
+        questions = []
+        if steps := self.rules.affordable:
+            questions.append(self._costs.affordable(plan, steps, self.population, parent))
+        if self.rules.largest is not None:
+            questions.append(self._costs.bearable(self.rules.largest))
         return lambda child: all(question(child) for question in questions)
-
-    def _affordable(self, parent: Individual, plan: Plan) -> Callable[[DNA], bool]:
-        """Whether a child would have time for enough steps, judged by how long its parent's took.
-
-        What costs no more than a modest network may always be born: on large images, or in a short time, nothing else
-        could be afforded than the trivial one.
-        """
-        needed = self.rules.affordable
-        modest = self._price(modest_network(self._image.channels), plan.crop) if self._image else FREE_OF_CHARGE
-        if not plan.seconds:
-            flops = max(plan.flops / needed, modest.flops)
-            return lambda child: not plan.flops or self._price(child, plan.crop).flops <= flops
-        birth, result = self.population.read_birth(parent), self.population.read_result(parent)
-        took = float(result.metrics.get("step_seconds") or 0.0) * max(1, plan_of(birth).threads)
-        pace = took / self._price(dna_of(birth), plan_of(birth).crop).seconds if took else 1.0
-        seconds = max(plan.seconds / needed / pace, modest.seconds)
-        return lambda child: self._price(child, plan.crop).seconds <= seconds
 
     def _ranking(self) -> list[Individual]:
         """Everybody who is alive, the best first."""
