@@ -23,22 +23,19 @@ class Normaliser:
         mean, std = np.asarray(data.mean), np.asarray(data.std)
         height, width = size or (data.height, data.width)
         # Tiled to the whole image: broadcasting over an inner axis of three costs more than the arithmetic.
-        scale = np.tile(1 / (255 * std), height * width)
-        shift = np.tile(-mean / std, height * width)
+        self._scale, self._shift = (
+            torch.tensor(np.tile(of_channels, (height, width, 1)), dtype=torch.float32, device=device)
+            for of_channels in (1 / (255 * std), -mean / std)
+        )
         self.device, self._here = device, device.type == "cpu"
-        self._scale = torch.tensor(scale, dtype=torch.float32, device=device)
-        self._shift = torch.tensor(shift, dtype=torch.float32, device=device)
 
     def __call__(self, pixels: NDArray[np.uint8]) -> Tensor:
-        flat = torch.from_numpy(pixels.reshape(len(pixels), -1))
-        if not self._here:
-            flat = flat.to(self.device, non_blocking=True)
-        return flat.float().mul_(self._scale).add_(self._shift).view(pixels.shape).permute(0, 3, 1, 2)
+        tensor = torch.from_numpy(pixels)
+        return self.of_tensor(tensor if self._here else tensor.to(self.device, non_blocking=True))
 
     def of_tensor(self, pixels: Tensor) -> Tensor:
         """The same for pixels that are on the device."""
-        flat = pixels.flatten(1).float()
-        return flat.mul_(self._scale).add_(self._shift).view(pixels.shape).permute(0, 3, 1, 2)
+        return pixels.float().mul_(self._scale).add_(self._shift).permute(0, 3, 1, 2)
 
 
 def mirror(pixels: NDArray[np.uint8], which: NDArray[np.bool_]) -> None:
@@ -69,7 +66,7 @@ class Batches:
         self._normalise = Normaliser(data, device, self._size)
         self._windows = _windows(data, self._size)
         self._labels = np.asarray(data.train_labels, dtype=np.int64)
-        self._shape = (-1, *self._size, data.channels)
+        self._shape = (self._batch, *self._size, data.channels)
         self._passes: dict[int, Draw] = {}
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
