@@ -123,7 +123,8 @@ def test_the_rows_of_a_figure_are_those_of_the_experiment(study):
     with (study / "report" / "escape.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == sum(outcome.best.individuals for outcome in outcomes)
-    assert max(float(row["fitness"]) for row in rows) == max(outcome.validation for outcome in outcomes)
+    # The chosen may not be the fittest ever: of one that the reset ended moments after its birth no weights were kept.
+    assert {outcome.validation for outcome in outcomes} <= {float(row["fitness"]) for row in rows}
 
 
 def test_an_experiment_has_a_report_too(study, tmp_path):
