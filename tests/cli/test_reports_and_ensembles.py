@@ -22,6 +22,7 @@ from genepool.study import read_plan, read_study, shipped_plans
 from genepool.study.statistics import correlation, sign_test
 from tests.door import genepool
 
+# Trainings of 200 steps, so that the study, which looks every 0.2 s, meets whoever sets a record on fast machines too.
 PLAN = """
 about = "Is <script>alert(1)</script> | a [link](http://x) evil?"
 repeats = 2
@@ -33,7 +34,7 @@ figure = "escape"
 data = "fashion-mini"
 population_size = 3
 workers = 2
-steps = 5
+steps = 200
 individuals = 100
 durability = "fast"
 validation = 100
