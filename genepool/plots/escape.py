@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from genepool.analysis import Dot
 from genepool.plots.progress import ALIVE, DEAD, RECORD
@@ -34,17 +34,27 @@ def draw_escapes(panels: Sequence[Panel], path: Path) -> None:
             s=max(2.0, min(16.0, 4000 / max(1, len(fitness)))), linewidths=0,
             c=[ALIVE if dot.alive else DEAD for dot in panel.dots], rasterized=len(fitness) > MANY,
         )  # fmt: skip
-        for i, (seconds, text) in enumerate(panel.marks):
+        for seconds, _ in panel.marks:
             axes.axvline(seconds / scale, color=RECORD, linewidth=1.2, linestyle="--")
-            axes.annotate(
-                text, (seconds / scale, 0.03 + 0.08 * (i % 2)), xycoords=("data", "axes fraction"), fontsize=8,
-                xytext=(3, 0), textcoords="offset points", color="#92400e",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
-            )  # fmt: skip
         percent_axis(axes, fitness)
         axes.set_ylabel("validation\naccuracy (%)")
         axes.set_title(panel.title, loc="left", fontsize=10)
-        axes.set_xlim(left=0)
         axes.grid(alpha=0.25)
     columns[-1, 0].set_xlabel(f"time ({unit})")
+    columns[-1, 0].set_xlim(left=0)  # not before the last is drawn: the axis is everybody's, and is fixed by this
+    for axes, panel in zip(columns[:, 0], panels, strict=False):
+        _label(axes, panel, scale)
     save(figure, path)
+
+
+def _label(axes: Any, panel: Panel, scale: float) -> None:
+    """What changed at each line, on the side of it that has more room."""
+    middle = sum(axes.get_xlim()) / 2
+    for i, (seconds, text) in enumerate(panel.marks):
+        x = seconds / scale
+        side, away = ("left", 3) if x < middle else ("right", -3)
+        axes.annotate(
+            text, (x, 0.03 + 0.08 * (i % 2)), xycoords=("data", "axes fraction"), fontsize=8, ha=side,
+            xytext=(away, 0), textcoords="offset points", color="#92400e",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
+        )  # fmt: skip
