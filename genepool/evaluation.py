@@ -71,6 +71,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Times the learning rate of the DNA."""
     threads: int = 0
     """To compute with, which the last bits of sums depend on; 0: those of the process."""
+    precision: str = ""
+    """Repeats a training in the arithmetic that it had: `float32`, or any other for mixed; empty: as set."""
     race: Race | None = None
 
 
@@ -114,6 +116,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """Of these, in training steps but the first: the rest is overhead."""
     step_seconds: float = 0.0
     """Of one step."""
+    precision: str = ""
+    """What the steps were computed in: float32, bfloat16 or float16; empty where nobody wrote it down."""
     turns: tuple[tuple[int, int], ...] = ()
     """Steps done and steps in all, wherever the latter was decided by time or by a race."""
     raced: Verdict | None = None

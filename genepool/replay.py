@@ -82,7 +82,8 @@ def _repeat(
 
 
 def _as_recorded(plan: Plan, evaluation: Evaluation) -> Plan:
-    """With as many steps as there was time for then, and what was decided on the way."""
+    """With as many steps as there was time for then, what was decided on the way, and the same arithmetic."""
+    plan = msgspec.structs.replace(plan, precision=evaluation.precision)
     if plan.race is not None:
         plan = msgspec.structs.replace(plan, race=msgspec.structs.replace(plan.race, verdict=evaluation.raced))
     return msgspec.structs.replace(plan, turns=evaluation.turns) if plan.seconds or plan.race else plan

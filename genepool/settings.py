@@ -122,8 +122,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Of the labels."""
     averaging: float = 0.0
     """Differs from the paper: the last part of the steps, the mean of whose weights is kept and validated; 0: off."""
-    precision: Literal["float32", "mixed"] = "float32"
-    """Mixed computes networks in bfloat16, or in float16 where a GPU has no other; on CPUs that is slower."""
+    precision: Literal["float32", "mixed", "auto"] = "float32"
+    """Of training. Differs from the paper where it is not float32: mixed computes networks in bfloat16, or in float16
+    where a GPU has no other; auto does so on processors that multiply bfloat16 faster, and nowhere else."""
     validation: int = 0
     """Validation images that the fitness is measured on; 0: all."""
     checkpoint_every: float = 60.0
@@ -242,6 +243,7 @@ PRESETS: dict[str, Settings] = {
         schedule="linear",
         nesterov=True,
         smoothing=0.1,
+        precision="auto",
         share=0.05,
         first_share=0.02,
         finish=0.4,

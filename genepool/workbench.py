@@ -23,7 +23,7 @@ from genepool.nn.bench.rounds import IMAGES_A_STEP, images
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.runtime import choose_device
 from genepool.nn.training import Recipe
-from genepool.settings import Settings
+from genepool.settings import Settings, changed
 
 POPULATION = 4
 
@@ -43,13 +43,13 @@ class _Counting:
         return trained
 
 
-def train_individuals(name: str, steps: int, count: int) -> tuple[float, float]:
+def train_individuals(name: str, steps: int, count: int, precision: str) -> tuple[float, float]:
     """The seconds that one of so many took, one after another, and the share that was not spent in steps 2 to n.
 
     The only mutation is the one that changes nothing, so that all are the same network, each with inherited weights.
     """
     with tempfile.TemporaryDirectory(prefix="genepool-bench-") as folder:
-        experiment = Experiment.create(Path(folder), _settings(steps))
+        experiment = Experiment.create(Path(folder), _settings(steps, precision))
         counting = _Counting(experiment.evaluators(images(), "cpu")(1))
         worker = experiment.worker(0, lambda version: counting, lambda: "enough" if counting.count >= count else None)
         _seed(worker, CONTESTANTS[name].dna)
@@ -59,14 +59,9 @@ def train_individuals(name: str, steps: int, count: int) -> tuple[float, float]:
     return seconds / counting.count, 1 - counting.stepping / seconds
 
 
-def _settings(steps: int) -> Settings:
-    return Settings(
-        data="cifar-10",
-        population_size=POPULATION,
-        steps=steps,
-        validation=IMAGES_A_STEP * steps,
-        mutation_odds={"identity": 1.0},
-    )
+def _settings(steps: int, precision: str) -> Settings:
+    same = Settings(data="cifar-10", population_size=POPULATION, steps=steps, mutation_odds={"identity": 1.0})
+    return changed(same, {"precision": precision, "validation": IMAGES_A_STEP * steps})
 
 
 def _seed(worker: Worker, dna: DNA) -> None:

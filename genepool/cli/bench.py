@@ -62,6 +62,8 @@ def _page(results: dict[str, Any], out: Path) -> str:
     kernels = {name.removeprefix("kernels "): share for name, share in results["medians"].items() if "kernels" in name}
     told = ", ".join(f"{name} {share:.2f}" for name, share in kernels.items())
     lines += [f"torch's convolutions alone, with nothing between them, reach of the matrix multiplication: {told}"]
+    if results["mixed"]:
+        lines += [f"trained in bfloat16, at which this processor is faster; {_in_float32(results['medians'])}"]
     if facts := results["accuracy"]:
         lines += [
             f"{facts['network']} after {facts['steps']} steps: ours {percent(facts['ours_mean'])} "
@@ -69,6 +71,13 @@ def _page(results: dict[str, Any], out: Path) -> str:
             f"(spread {percent(facts['plain_spread'])}), {len(facts['ours'])} seeds each"
         ]
     return "\n".join([*lines, f"medians of {results['repetitions']} rounds; all figures are in {out}"])
+
+
+def _in_float32(median: dict[str, float]) -> str:
+    """What that would reach against the ordinary way."""
+    found = {name.removeprefix("float32 "): seconds for name, seconds in median.items() if name.startswith("float32 ")}
+    told = (f"{what} steps {median[f'ordinary {what}'] / seconds:.2f}" for what, seconds in found.items())
+    return "in float32, against the ordinary way: " + (", ".join(told) or "not measured")
 
 
 @bench.command()

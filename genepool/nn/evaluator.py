@@ -22,7 +22,7 @@ from genepool.nn.inheritance import Inheritance, inherit_weights
 from genepool.nn.latency import milliseconds
 from genepool.nn.model import Model
 from genepool.nn.pace import FEWEST
-from genepool.nn.precision import Precision
+from genepool.nn.precision import is_mixed
 from genepool.nn.preserving import inherit_function
 from genepool.nn.race import IMAGES
 from genepool.nn.recombination import fused, mixed
@@ -131,11 +131,14 @@ class TorchEvaluator:
         return 2 * parents + len(checkpoint or b"") + 64 * len(self.data.train_labels) + average
 
     def _recipe(self, plan: Plan, cost: Cost) -> Recipe:
-        """With the number of steps that the plan's operations allow."""
+        """In the arithmetic that the plan asks for, with the number of steps that its operations allow."""
+        recipe = self.recipe
+        if plan.precision:
+            recipe = msgspec.structs.replace(recipe, mixed=plan.precision != "float32")
         if not plan.flops:
-            return self.recipe
+            return recipe
         steps = max(FEWEST, int(plan.flops / cost.training.total))
-        return msgspec.structs.replace(self.recipe, steps=min(steps, plan.most or steps))
+        return msgspec.structs.replace(recipe, steps=min(steps, plan.most or steps))
 
     def _inherit(self, model: Model, inherited: bytes | None, training: Training) -> Inheritance:
         parent = from_bytes(inherited) if inherited is not None else {}
@@ -184,13 +187,11 @@ class TorchEvaluator:
         part = slice(images or self._validation_images)
         here = self.device.type == "cpu"
         pixels = self.data.validation_pixels if here else resident(self.data, self.device).validation_pixels
-        with Precision(self.device, mixed=self.recipe.mixed).autocast():
-            return accuracy(model, pixels[part], self.data.validation_labels[part], self.normalise)
+        return accuracy(model, pixels[part], self.data.validation_labels[part], self.normalise)
 
     def _milliseconds(self, model: Model) -> float:
         image = self.normalise(np.array(self.data.validation_pixels[:1]))
-        with Precision(self.device, mixed=self.recipe.mixed).autocast():
-            return milliseconds(model, image)
+        return milliseconds(model, image)
 
 
 def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memory: int | None = None) -> TorchEvaluator:
@@ -201,7 +202,7 @@ def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memor
         batch=settings.batch,
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
-        mixed=settings.precision == "mixed",
+        mixed=is_mixed(settings.precision, device),
         validation=settings.validation,
         schedule=settings.schedule,
         nesterov=settings.nesterov,
@@ -259,6 +260,7 @@ class _Ledger:
             seconds=time.perf_counter() - self.started,
             stepping=self.training.stepping if self.training else 0.0,
             step_seconds=self.training.step_seconds if self.training else 0.0,
+            precision=self.training.precision.name if self.training else "",
             turns=tuple(self.training.pace.turns) if self.training else (),
             raced=self.training.referee.verdict if self.training else None,
             look=self.training.referee.look if self.training else None,

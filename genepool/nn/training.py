@@ -80,7 +80,8 @@ class Training:
         """Batches that went through the network, forward only, after the last step."""
         size = cropped(data.image, plan.crop)[:2]
         self._batches = batches_for(data, batch=recipe.batch, seed=seed, device=device, size=size)
-        self._precision = Precision(device, mixed=recipe.mixed)
+        # Without convolutions there is nothing to be faster at: the classifier is always computed in float32.
+        self.precision = Precision(device, mixed=recipe.mixed and bool(model.dna.convs))
         self._peak = model.dna.learning_rate * plan.heat
         self._schedule = SCHEDULES.get(recipe.schedule)
         self._optimiser = SGD(
@@ -120,18 +121,17 @@ class Training:
         """The averaged weights in the place of the last ones, with statistics from batches that would come next."""
         self._average.settle()
         coming = (self._batches(step)[0] for step in range(self.done, self.done + BATCHES))
-        with self._precision.autocast():
-            self.settled = find_statistics(self.model, coming)
+        self.settled = find_statistics(self.model, coming)
 
     def step(self) -> Tensor:
         """One batch; its loss, before the update, stays on the device."""
         images, labels = self._batches(self.done)
-        if self._precision.mixed:
-            with self._precision.autocast():
+        if self.precision.mixed:
+            with self.precision.autocast():
                 loss = self._loss(images, labels)
         else:
             loss = self._loss(images, labels)
-        gradients = self._precision.gradients(loss, self._optimiser.parameters)
+        gradients = self.precision.gradients(loss, self._optimiser.parameters)
         if gradients is not None:
             self._optimiser.learning_rate = self._peak * self._schedule(self.done, self.pace.steps)
             self._optimiser.step(gradients)
@@ -146,7 +146,7 @@ class Training:
         """All that the rest of the training depends on."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
-        if (scale := self._precision.state()) is not None:
+        if (scale := self.precision.state()) is not None:
             tensors["scale"] = scale
         tensors |= self._average.state() | self.referee.state()
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
@@ -164,8 +164,8 @@ class Training:
                     tensor.copy_(tensors[f"model.{name}"])
                 for i, tensor in enumerate(self._optimiser.velocity):
                     tensor.copy_(tensors[f"velocity.{i}"])
-                if self._precision.state() is not None:
-                    self._precision.resume(tensors["scale"])
+                if self.precision.state() is not None:
+                    self.precision.resume(tensors["scale"])
                 self._average.resume(tensors)
             self.referee.resume(tensors)
         except (KeyError, IndexError, ValueError, TypeError, RuntimeError) as error:

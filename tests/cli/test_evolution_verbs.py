@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from genepool.dna import codec
 from genepool.experiment import Experiment
 from tests.door import genepool
+from tests.networks import chain, conv
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 
@@ -133,6 +135,20 @@ def test_a_record_that_was_tampered_with_does_not_replay(evolved, tmp_path):
     result = genepool("replay", forged)
     assert result.returncode == 1
     assert "NOT agree" in result.stdout
+
+
+def test_a_replay_computes_in_what_each_training_was_computed_in(tmp_path):
+    """What `auto` means depends on the machine; the record does not."""
+    directory, network = tmp_path / "experiment", tmp_path / "network.json"
+    codec.write(chain(conv("a", depth_factor=8.0, stride_scale=1.0)), network)
+    command = ("run", directory, "--start", network, "--workers", 1, "--steps", 40, "--individuals", 3)
+    result = genepool(*command, "--set", "time=0", "--set", "precision=mixed")
+    assert result.returncode == 0, result.stderr
+    settings = directory / "config" / "000001.json"
+    settings.write_text(settings.read_text().replace('"mixed"', '"float32"'))
+    for row in Experiment.open(directory).history().rows.values():
+        assert row.evaluation.precision == "bfloat16"
+        assert json.loads(genepool("replay", directory, row.id, "--json").stdout)["agrees"] is True
 
 
 def test_set_publishes_a_version_that_says_what_changed(evolved, tmp_path):

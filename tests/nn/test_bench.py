@@ -28,7 +28,7 @@ def test_the_sizes_are_those_of_the_plan():
 
 def test_whole_individuals_go_through_the_worker_and_its_store(fashion, monkeypatch):
     monkeypatch.setattr(rounds, "_data", fashion)
-    seconds, overhead = train_individuals("one convolution", 20, 3)
+    seconds, overhead = train_individuals("one convolution", 20, 3, "auto")
     assert seconds > 0
     assert 0 < overhead < 1
 

@@ -8,13 +8,11 @@ from genepool.dna.initial import OUTPUT
 from genepool.nn import training as training_module
 from genepool.nn.accuracy import accuracy
 from genepool.nn.augment import Batches, Normaliser
-from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
+from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
-from genepool.nn.precision import Precision
 from genepool.nn.resident import ResidentBatches, batches_for, resident
 from genepool.nn.runtime import gpus
 from genepool.nn.training import Recipe, Training
-from genepool.settings import override, preset
 from tests.networks import chain, conv
 
 CPU, META = torch.device("cpu"), torch.device("meta")
@@ -66,46 +64,6 @@ def test_validation_needs_no_copy_of_pixels_that_are_on_the_device(fashion):
     pixels = resident(fashion, CPU).validation_pixels
     here = accuracy(model, fashion.validation_pixels, fashion.validation_labels, normalise)
     assert accuracy(model, pixels, fashion.validation_labels, normalise) == here
-
-
-def learner():
-    return chain(conv("a", depth_factor=16.0, stride_scale=1.0), conv("b", depth_factor=2.0, stride_scale=1.0))
-
-
-def test_mixed_precision_reaches_about_the_same_accuracy(fashion):
-    exact, mixed = (
-        TorchEvaluator(fashion, Recipe(steps=250, mixed=mixed), Limits(), CPU).evaluate(learner(), seed=0)
-        for mixed in (False, True)
-    )
-    assert exact.weights != mixed.weights
-    assert exact.evaluation.fitness > 0.5
-    assert abs(mixed.evaluation.fitness - exact.evaluation.fitness) < 0.1
-
-
-def test_the_loss_scale_of_float16_backs_off_and_trains(fashion, monkeypatch):
-    monkeypatch.setattr("genepool.nn.precision._fastest", lambda device: torch.float16)
-    model = Model(learner(), fashion.image, 10, torch.Generator().manual_seed(0))
-    training = Training(model, fashion, Recipe(steps=60, mixed=True), seed=0, device=CPU)
-    losses = []
-    training.run(lambda progress: losses.append(progress.loss))
-    assert losses[-1] < 2.2
-    resumed = Training(model, fashion, Recipe(steps=60, mixed=True), seed=0, device=CPU)
-    resumed.resume(training.checkpoint())
-    assert torch.equal(resumed._precision.state(), training._precision.state())
-
-
-def test_a_gradient_that_overflows_leaves_the_step_out_and_halves_the_scale():
-    precision = Precision(CPU, mixed=True, kind=torch.float16)
-    weight = torch.ones(2, requires_grad=True)
-    assert precision.gradients((weight * float("inf")).sum(), [weight]) is None
-    assert precision.scale.item() == 32768
-    [gradient] = precision.gradients((weight * 3).sum(), [weight])
-    assert gradient.tolist() == [3, 3]
-
-
-def test_precision_is_a_setting_and_off_by_default(fashion):
-    assert not evaluator_for(fashion, preset("paper"), CPU).recipe.mixed
-    assert evaluator_for(fashion, override(preset("paper"), ["precision=mixed"]), CPU).recipe.mixed
 
 
 def test_without_gpus_there_are_none_to_share():

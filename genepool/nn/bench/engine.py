@@ -10,8 +10,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from genepool.nn.bench import fairness, rounds
 from genepool.nn.bench.plain import CONTESTANTS
+from genepool.nn.precision import is_mixed
 
 CORES = 2
 """Workers at once; the ordinary way gets as many threads."""
@@ -33,8 +36,9 @@ SEEDS = 3
 """Trainings each of the accuracy check."""
 
 Progress = Callable[[str], None]
-Individuals = Callable[[str, int, int], tuple[float, float]]
-"""Trains so many individuals of a network for so many steps as a worker does: seconds for one, share of overhead."""
+Individuals = Callable[[str, int, int, str], tuple[float, float]]
+"""Trains so many individuals of a network for so many steps in a precision, as a worker does: seconds for one, and the
+share of overhead."""
 
 
 class Benchmark:
@@ -46,6 +50,7 @@ class Benchmark:
         self._folder, self._train, self._repetitions = folder, individuals, 1 if quick else repetitions
         self._quick, self._tell = quick, tell
         self._seconds = 0.7 if quick else 4.0
+        self.mixed = is_mixed(rounds.PRECISION, torch.device("cpu"))
         self.found: defaultdict[str, list[float]] = defaultdict(list)
 
     def run(self) -> dict[str, Any]:
@@ -59,6 +64,7 @@ class Benchmark:
             accuracy = {} if self._quick else self._accuracy(pool)
         return {
             "repetitions": self._repetitions,
+            "mixed": self.mixed,
             "medians": {name: statistics.median(values) for name, values in self.found.items()},
             "rounds": dict(self.found),
             "accuracy": accuracy,
@@ -72,12 +78,24 @@ class Benchmark:
     def _individuals(self, pool: ProcessPoolExecutor, number: int) -> None:
         for name, steps in self._wanted():
             self._tell(f"round {number + 1}: whole individuals, {name}, {steps} steps")
-            count = {"linear": 8, "one convolution": 3}.get(name, 1) if steps == 100 else 1
-            jobs = [pool.submit(self._train, name, steps, count) for _ in range(CORES)]
-            seconds, overhead = zip(*(job.result() for job in jobs), strict=True)
-            self.found[f"individual {name} {steps}"].append(statistics.mean(seconds) / CORES)
-            self.found[f"overhead {name} {steps}"].append(statistics.mean(overhead))
+            for precision, what in self._precisions(name):
+                seconds, overhead = self._workers(pool, name, steps, precision)
+                self.found[f"{what} {name} {steps}"].append(seconds)
+                if what == "individual":
+                    self.found[f"overhead {name} {steps}"].append(overhead)
             self.found[f"ordinary {name} {steps}"].append(rounds.ordinary_individual(self._folder, name, steps))
+
+    def _precisions(self, name: str) -> list[tuple[str, str]]:
+        """What individuals of a network are trained in, and how that is called here: float32 too, where it matters."""
+        usual = [(rounds.PRECISION, "individual")]
+        return [*usual, ("float32", "float32")] if self.mixed and name in LIMIT else usual
+
+    def _workers(self, pool: ProcessPoolExecutor, name: str, steps: int, precision: str) -> tuple[float, float]:
+        """Seconds of the machine for one individual, and the share of overhead."""
+        count = {"linear": 8, "one convolution": 3}.get(name, 1) if steps == 100 else 1
+        jobs = [pool.submit(self._train, name, steps, count, precision) for _ in range(CORES)]
+        seconds, overhead = zip(*(job.result() for job in jobs), strict=True)
+        return statistics.mean(seconds) / CORES, statistics.mean(overhead)
 
     def _steps(self, pool: ProcessPoolExecutor, number: int) -> None:
         for name in CONTESTANTS:

@@ -17,8 +17,9 @@ from torch.utils.data import DataLoader
 
 from genepool.nn.bench.ordinary import Images, read
 from genepool.nn.bench.plain import CONTESTANTS, Block
-from genepool.nn.bench.rounds import images
+from genepool.nn.bench.rounds import PRECISION, images
 from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn.precision import is_mixed
 from genepool.nn.training import Recipe
 
 NETWORK = "resnet-20"
@@ -29,8 +30,9 @@ VALIDATED = 5000
 
 def ours(seed: int, steps: int = STEPS) -> float:
     """Validation accuracy of our training."""
-    recipe = Recipe(steps=steps, validation=VALIDATED, schedule="linear")
-    evaluator = TorchEvaluator(images(), recipe, Limits(), torch.device("cpu"))
+    device = torch.device("cpu")
+    recipe = Recipe(steps=steps, validation=VALIDATED, schedule="linear", mixed=is_mixed(PRECISION, device))
+    evaluator = TorchEvaluator(images(), recipe, Limits(), device)
     return evaluator.evaluate(CONTESTANTS[NETWORK].dna, seed=seed).evaluation.fitness
 
 

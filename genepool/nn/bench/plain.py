@@ -62,7 +62,9 @@ class Block(nn.Module):
         y = self.conv1(functional.relu_(self.norm1(x)))
         y = self.conv2(functional.relu_(self.norm2(y)))
         if self.stride > 1:
-            x = functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 0, y.shape[1] - x.shape[1]))
+            # Every other pixel; as a slice it would lose the memory layout, and a tenth of the speed with it.
+            x = functional.interpolate(x, scale_factor=0.5)
+            x = functional.pad(x, (0, 0, 0, 0, 0, y.shape[1] - x.shape[1]))
         return x + y
 
 

@@ -18,6 +18,7 @@ from genepool.nn.bench.tuned import tuned_step
 from genepool.nn.data import Dataset, prepare
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
+from genepool.nn.precision import is_mixed
 from genepool.nn.runtime import prepare_process
 from genepool.nn.sources import open_source
 from genepool.nn.training import Recipe, Training
@@ -26,6 +27,9 @@ BATCH = 50
 KERNELS = " kernels"
 IMAGES_A_STEP = 10
 """Validation in proportion: so many images for each training step, at most all."""
+PRECISION = "auto"
+"""Of our individuals and of the hand-tuned loop, as in the preset `laptop`. What is measured beside the machine's
+matrix multiplication, sgemm, is float32 as that is."""
 
 _data: Dataset | None = None
 
@@ -55,10 +59,9 @@ def ordinary_individual(folder: Path, name: str, steps: int) -> float:
 
 def steps_a_second(name: str, seconds: float) -> tuple[float, float]:
     """Ours and the hand-tuned loop's, in turns of a quarter of a second, so that both meet the same disturbances."""
-    image, device = images().image, torch.device("cpu")
-    model = Model(CONTESTANTS[name].dna, image, 10, torch.Generator().manual_seed(0))
-    ours = Training(model, images(), Recipe(steps=10**9), seed=0, device=device).step
-    theirs = tuned_step(CONTESTANTS[name].plain(), images())
+    dna, plain = CONTESTANTS[name]
+    mixed = is_mixed(PRECISION, torch.device("cpu"))
+    ours, theirs = _training(name, mixed).step, tuned_step(plain(), images(), mixed=mixed and bool(dna.convs))
     contest: tuple[Callable[[], object], ...] = (ours, theirs)
     counts, times = [0, 0], [0.0, 0.0]
     for step in contest:
@@ -71,6 +74,11 @@ def steps_a_second(name: str, seconds: float) -> tuple[float, float]:
     return counts[0] / times[0], counts[1] / times[1]
 
 
+def _training(name: str, mixed: bool) -> Training:
+    model = Model(CONTESTANTS[name].dna, images().image, 10, torch.Generator().manual_seed(0))
+    return Training(model, images(), Recipe(steps=10**9, mixed=mixed), seed=0, device=torch.device("cpu"))
+
+
 def _turn(step: Callable[[], object]) -> tuple[int, float]:
     done, started = 0, time.perf_counter()
     while True:
@@ -81,7 +89,7 @@ def _turn(step: Callable[[], object]) -> tuple[int, float]:
 
 
 def gflops(name: str, seconds: float) -> float:
-    """In billions a second: of our training steps of a network, of its `... kernels` alone, or of `sgemm`."""
+    """In billions a second, as float32: of our training steps of a network, its `... kernels` alone, or `sgemm`."""
     work: Callable[[], object]
     if name == "sgemm":
         a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
@@ -90,8 +98,7 @@ def gflops(name: str, seconds: float) -> float:
         dna = CONTESTANTS[name.removesuffix(KERNELS)].dna
         work, flops = _kernels(dna, images().image), cost(dna, images().image, 10).training.convolution
     else:
-        model = Model(CONTESTANTS[name].dna, images().image, 10, torch.Generator().manual_seed(0))
-        work = Training(model, images(), Recipe(steps=10**9), seed=0, device=torch.device("cpu")).step
+        work = _training(name, mixed=False).step
         price = cost(CONTESTANTS[name].dna, images().image, 10)
         flops = price.training.convolution + price.training.matrix
     for _ in range(3):
