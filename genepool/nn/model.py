@@ -53,8 +53,8 @@ class Model(nn.Module):
                 self.add_module(f"vertex_{vertex.id}", Activation(channels, vertex.leakiness))
         self.add_module(f"classifier_{dna.output}", Classifier(sizes.vertices[dna.output].channels, classes))
         _draw_weights(self, rng)
-        # As a pair, for torch would list a classifier that is an attribute a second time, under another name.
-        self._plan = (_plan(self, sizes), self.get_submodule(f"classifier_{dna.output}"))
+        # The bare function: a call of the module looks for hooks, which the smallest networks notice.
+        self._plan = (_plan(self, sizes), self.get_submodule(f"classifier_{dna.output}").forward)
 
     def forward(self, images: Tensor) -> Tensor:
         steps, classifier = self._plan
