@@ -68,7 +68,8 @@ def _page(results: dict[str, Any], out: Path) -> str:
         lines += [
             f"{facts['network']} after {facts['steps']} steps: ours {percent(facts['ours_mean'])} "
             f"(spread {percent(facts['ours_spread'])}), a plain loop {percent(facts['plain_mean'])} "
-            f"(spread {percent(facts['plain_spread'])}), {len(facts['ours'])} seeds each"
+            f"(spread {percent(facts['plain_spread'])}), {len(facts['ours'])} seeds each: a difference of "
+            f"{100 * facts['difference']:+.1f} points with a standard error of {100 * facts['error']:.1f}"
         ]
     return "\n".join([*lines, f"medians of {results['repetitions']} rounds; all figures are in {out}"])
 

@@ -1,8 +1,8 @@
 """Arithmetic in fewer bits where that is faster: bfloat16, or float16 with a loss scale on older GPUs.
 
 Differs from the paper, which trains in float32. Weights, momentum and the update stay in float32 here too, and so does
-validation: it is float32 networks that are handed over. Processors with instructions for bfloat16 train convolutions
-half as long; those without take ten times as long.
+validation: it is float32 networks that are handed over. Processors with instructions for bfloat16 are up to twice as
+fast at convolutions; those without take ten times as long.
 """
 
 from __future__ import annotations
