@@ -123,8 +123,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     averaging: float = 0.0
     """Differs from the paper: the last part of the steps, the mean of whose weights is kept and validated; 0: off."""
     precision: Literal["float32", "mixed", "auto"] = "float32"
-    """Of training. Differs from the paper where it is not float32: mixed computes networks in bfloat16, or in float16
-    where a GPU has no other; auto does so on processors that multiply bfloat16 faster, and nowhere else."""
+    """Of training. Differs from the paper where it is not float32: auto computes networks in bfloat16 on processors
+    that have instructions for it, and nowhere else; mixed does so anywhere, or in float16 where a GPU has no other. A
+    processor without the instructions then takes ten times as long, and more memory than is predicted."""
     validation: int = 0
     """Validation images that the fitness is measured on; 0: all."""
     checkpoint_every: float = 60.0

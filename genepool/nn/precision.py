@@ -7,6 +7,7 @@ fast at convolutions; those without take ten times as long.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +15,8 @@ from torch import Tensor
 
 GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000
 """Of the loss scale, as torch's own GradScaler has them."""
+_WITHOUT = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}
+"""What ONEDNN_MAX_CPU_ISA may say that leaves bfloat16 to be imitated."""
 
 
 class Precision:
@@ -62,8 +65,14 @@ def is_mixed(precision: str, device: torch.device) -> bool:
     `auto` stays with float32 on GPUs: small networks make them wait for the next call, and casts are more calls.
     """
     if precision == "auto":
-        return device.type == "cpu" and bool(torch.cpu.get_capabilities().get("avx512_bf16"))
+        return device.type == "cpu" and _has_bfloat16()
     return precision == "mixed"
+
+
+def _has_bfloat16() -> bool:
+    """Whether the processor has instructions for it, and whoever started this process lets oneDNN use them."""
+    most = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
+    return bool(torch.cpu.get_capabilities().get("avx512_bf16")) and most not in _WITHOUT
 
 
 def _fastest(device: torch.device) -> torch.dtype:

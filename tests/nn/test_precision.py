@@ -37,12 +37,19 @@ def test_precision_is_a_setting_and_the_papers_rules_are_computed_in_float32(fas
 
 
 @pytest.mark.parametrize(
-    ("instructions", "expected"),
-    [({"avx512_bf16": True}, True), ({"avx512_bf16": False}, False), ({}, False)],
-    ids=["faster", "slower", "another architecture"],
+    ("instructions", "allowed", "expected"),
+    [
+        ({"avx512_bf16": True}, "AVX512_CORE_BF16", True),
+        ({"avx512_bf16": True}, "", True),
+        ({"avx512_bf16": True}, "avx2", False),
+        ({"avx512_bf16": False}, "", False),
+        ({}, "", False),
+    ],
+    ids=["faster", "faster, nothing said", "not allowed", "slower", "another architecture"],
 )
-def test_auto_is_mixed_where_the_processor_has_instructions_for_it(instructions, expected, monkeypatch):
+def test_auto_is_mixed_where_the_processor_has_instructions_for_it(instructions, allowed, expected, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: instructions)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", allowed)
     assert is_mixed("auto", CPU) == expected
     assert not is_mixed("auto", torch.device("cuda"))
     assert is_mixed("mixed", CPU)
