@@ -72,10 +72,10 @@ fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not 
 storm: $(STAMP)  ## kills and freezes thousands of workers, real ones and simulated ones: about half an hour
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so only its reader looks on."
 	$(BIN)/python -m tests.races.storm
-	$(BIN)/python -m tests.population.seeds $${SEEDS:-20000}
+	$(BIN)/python -m tests.races.seeds $${SEEDS:-20000}
 
 check-export: $(STAMP)  ## exports models and uses them in new environments that have no Genepool: a few minutes
-	$(BIN)/python -m tests.acceptance.strangers
+	$(BIN)/python -m tests.acceptance.exported_models
 
 bench: $(STAMP) $(BENCH_STAMP)  ## how fast networks train and populations evolve here, beside what the machine could do
 	$(BIN)/python -m benchmarks.training
@@ -99,11 +99,11 @@ bench-engine: $(STAMP)  ## training beside the ordinary way, a hand-tuned loop a
 bench-dashboard: $(STAMP)  ## the page with 100,000 individuals, and what watching costs: a quarter of an hour on a quiet machine
 	@$(MAKE) -s page browser
 	$(BIN)/python -m benchmarks.dashboard
-	$(BIN)/python -m benchmarks.watching server
-	$(BIN)/python -m benchmarks.watching workers
+	$(BIN)/python -m benchmarks.observers server
+	$(BIN)/python -m benchmarks.observers workers
 
 bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: a quarter of an hour on a quiet machine
-	$(BIN)/python -m benchmarks.engines
+	$(BIN)/python -m benchmarks.worker_pools
 
 format: $(STAMP)  ## puts the code into the agreed form
 	$(BIN)/ruff check --fix .

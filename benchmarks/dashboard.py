@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grown import bytes_of, large
+from benchmarks.old_experiment import bytes_of, large
 
 ALIVE = 1000
 FIRST_PAINT, FRAMES_A_SECOND, MEGABYTES = 3.0, 30.0, 400.0

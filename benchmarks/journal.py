@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.crew import Measured, Work, measure, timed
+from benchmarks.simultaneous import Measured, Work, measure, timed
 
 ROOT = Path(__file__).parent.parent
 STUDY = "bench"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.crew import Lap, Work, timed, total
+from benchmarks.simultaneous import Lap, Work, timed, total
 from benchmarks.steps import WARM_UP, Stepper
 from genepool.population import Files
-from genepool.population.files import Durability
+from genepool.population.directory.files import Durability
 
 Call = tuple[str, tuple[Any, ...]]
 """The name of a call of `Files` and its arguments; of `open` also the descriptor that it gave."""

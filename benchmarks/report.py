@@ -91,8 +91,8 @@ def _bars(figures: Figures) -> Iterator[dict[str, Any]]:
         name = f"fast, {place}: at least {wanted:g} times Optuna's journal at {int(trials):,} trials"
         yield _bar(name, value, value >= wanted)
     for level in ("fast", "safe"):
-        cost = [figures.cpu("evolve", level, size, 1, "disk") for size in (figures.base, figures.largest)]
-        value = cost[1] / cost[0]
+        requirements = [figures.cpu("evolve", level, size, 1, "disk") for size in (figures.base, figures.largest)]
+        value = requirements[1] / requirements[0]
         name = f"{level}: CPU time a step at {figures.largest:,} at most {FLAT:g} times that at {figures.base:,}"
         yield _bar(name, value, value <= FLAT)
 

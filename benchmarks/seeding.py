@@ -14,8 +14,9 @@ import msgspec
 from genepool.dna import DNA, encode, initial
 from genepool.experiment import Experiment
 from genepool.mutations import apply
-from genepool.population import Birth, Individual, Result, State, naming
-from genepool.population.writing import promise
+from genepool.population import Birth, Individual, Result, State
+from genepool.population.directory import names
+from genepool.population.directory.writer import promise
 from genepool.settings import Settings
 
 WEIGHTS = Random(0).randbytes(10_000)
@@ -44,22 +45,22 @@ def ancestor() -> DNA:
 def settings_for(size: int) -> Settings:
     """Settings under which evolution goes on for ever and networks neither grow nor shrink."""
     return Settings(
-        data="fashion-mini", population_size=size, setpoint="damped", mutation_odds=dict.fromkeys(SIZE_KEEPING, 1.0)
+        data="fashion-mini", population_size=size, set_point="damped", mutation_odds=dict.fromkeys(SIZE_KEEPING, 1.0)
     )
 
 
 def seed_population(root: Path, size: int) -> Experiment:
     """An experiment with so many living individuals."""
     experiment = Experiment.create(root, settings_for(size))
-    rng, who, dna = Random(size), naming.make_who(Random(size).randbytes), msgspec.Raw(encode(ancestor()).encode())
-    files = promise({naming.WEIGHTS: WEIGHTS})
+    rng, who, dna = Random(size), names.make_who(Random(size).randbytes), msgspec.Raw(encode(ancestor()).encode())
+    files = promise({names.WEIGHTS: WEIGHTS})
     weights = root
     for number in range(size):
-        identity = naming.make_id(number + 1, rng.randbytes(10))
+        identity = names.make_id(number + 1, rng.randbytes(10))
         fitness = rng.randrange(10_000) / 10_000
-        alive = Individual(id=identity, state=State.ALIVE, epoch=1, attempt=f"1-{who}", fitness=fitness)
-        shard = naming.shard_name(naming.shard_of(identity, experiment.manifest.shards))
-        place = root / "pop" / shard / naming.encode(alive)
+        alive = Individual(id=identity, state=State.ALIVE, claim=1, attempt=f"1-{who}", fitness=fitness)
+        shard = names.shard_name(names.shard_of(identity, experiment.manifest.shards))
+        place = root / "pop" / shard / names.encode(alive)
         place.mkdir()
         birth = Birth(
             dna=dna,
@@ -70,9 +71,9 @@ def seed_population(root: Path, size: int) -> Experiment:
             created=1.0,
         )
         result = Result(id=identity, attempt=f"1-{who}", fitness=fitness, metrics={}, files=files, finished=2.0)
-        (place / naming.BIRTH).write_bytes(msgspec.json.encode(birth))
-        (place / naming.of_attempt(alive.attempt, naming.RESULT)).write_bytes(msgspec.json.encode(result))
-        mine = place / naming.of_attempt(alive.attempt, naming.WEIGHTS)
+        (place / names.BIRTH).write_bytes(msgspec.json.encode(birth))
+        (place / names.of_attempt(alive.attempt, names.RESULT)).write_bytes(msgspec.json.encode(result))
+        mine = place / names.of_attempt(alive.attempt, names.WEIGHTS)
         if number % SHARED_BY == 0:
             weights = mine
             weights.write_bytes(WEIGHTS)

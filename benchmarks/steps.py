@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from benchmarks.crew import Work, timed
 from benchmarks.seeding import WEIGHTS
+from benchmarks.simultaneous import Work, timed
 from genepool.dna import DNA
 from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Trained, ignore
 from genepool.evolution import Worker
 from genepool.experiment import Experiment
 from genepool.population import DirectoryPopulation, Files
-from genepool.population.files import Durability
+from genepool.population.directory.files import Durability
 
 WARM_UP = 5
 """Steps before the clock starts: logs are open, the population has been swept once."""

@@ -30,13 +30,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.crew import Measured, measure
 from benchmarks.journal import Journal, python_with_optuna
 from benchmarks.raw import BesideRaw
 from benchmarks.report import report
 from benchmarks.seeding import seed_population
+from benchmarks.simultaneous import Measured, measure
 from benchmarks.steps import Evolve
-from genepool.population.files import Durability
+from genepool.population.directory.files import Durability
 
 LEVELS: tuple[Durability, ...] = ("fast", "safe")
 DISK, MEMORY = "disk", "memory"

@@ -13,14 +13,14 @@ from pathlib import Path
 import torch
 
 from genepool.cli.text import table
-from genepool.dna import DNA, codec, cost, initial
+from genepool.data import open_source
+from genepool.data.dataset import prepare
+from genepool.dna import DNA, codec, initial, requirements
 from genepool.dna.zoo import zoo
-from genepool.nn.augment import Batches
-from genepool.nn.data import prepare
+from genepool.nn.batches import Batches
+from genepool.nn.device import prepare_process
 from genepool.nn.model import Model
-from genepool.nn.runtime import prepare_process
-from genepool.nn.sources import open_source
-from genepool.nn.training import Recipe, Training
+from genepool.nn.trainer import Recipe, Training
 
 ROUNDS = 3
 SECONDS = 1.0
@@ -57,7 +57,7 @@ def main() -> None:
         model = Model(dna, data.image, len(data.classes), torch.Generator().manual_seed(0))
         training = Training(model, data, Recipe(steps=10**9), seed=0, device=cpu)
         work[name] = training.step
-        flops[name] = cost(dna, data.image, len(data.classes)).training.total
+        flops[name] = requirements(dna, data.image, len(data.classes)).training.total
     rates: dict[str, list[float]] = {name: [] for name in work}
     for _ in range(ROUNDS):
         for name, job in work.items():

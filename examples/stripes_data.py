@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from genepool.nn.sources import SOURCES, ArraySource, Listing
+from genepool.data import SOURCES, ArraySource, Listing
 
 IMAGES, SIZE = 600, 12
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from genepool.dna import DNA
     from genepool.evolution import Worker
     from genepool.experiment import Experiment
-    from genepool.model import Model
+    from genepool.experiment.trained_model import Model
     from genepool.mutations import Mutation
     from genepool.settings import Settings, preset
 
@@ -34,7 +34,7 @@ _HOMES = {
     "Worker": "genepool.evolution",
     "Mutation": "genepool.mutations",
     "DNA": "genepool.dna",
-    "Model": "genepool.model",
+    "Model": "genepool.experiment.trained_model",
 }
 
 

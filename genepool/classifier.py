@@ -26,19 +26,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genepool import settings as names
+from genepool.data import ArraySource
+from genepool.data.arrays import pixel_scale, to_pixels
+from genepool.data.dataset import prepare
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
 from genepool.experiment import Experiment, source_of
-from genepool.export import best_of
-from genepool.nn.data import prepare
-from genepool.nn.export import source as safetensors_form
-from genepool.nn.export.facts import Facts
-from genepool.nn.export.formats import read_model
-from genepool.nn.export.network import Network
-from genepool.nn.prediction import image_files, read_image
-from genepool.nn.sources import ArraySource
-from genepool.nn.sources.arrays import pixel_scale, to_pixels
+from genepool.experiment.publish import best_of
+from genepool.export import source as safetensors_form
+from genepool.export.facts import Facts
+from genepool.export.formats import read_model
+from genepool.export.network import Network
+from genepool.export.prediction import image_files, read_image
 from genepool.nn.weights import write_weights
-from genepool.plugins import load as load_plugins
+from genepool.registry import load as load_plugins
 
 IMAGES = "images.npz"
 """Where the arrays of `fit` are kept in the experiment's directory, for its workers."""

@@ -84,7 +84,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     fitness: float
     """What selection goes by: the accuracy, unless the objective says otherwise; 0 for a network that could not be
-    trained (-1 where there is a limit of milliseconds: see genepool/objective.py)."""
+    trained (-1 where there is a limit of milliseconds: see genepool/evaluation.py)."""
     accuracy: float | None = None
     """On the validation images, 0 to 1; None where nobody measured it apart from the fitness."""
     reason: str | None = None
@@ -130,7 +130,7 @@ class Second(NamedTuple):
     """What a child has from its second parent."""
 
     form: str
-    """How the two are brought together: a name of genepool.recombination."""
+    """How the two are brought together: a name of genepool.mutations.recombination."""
     weights: bytes
 
 
@@ -162,3 +162,45 @@ class Evaluator(Protocol):
         exception.
         """
         ...
+
+
+WORST = -1.0
+
+
+class Objective(msgspec.Struct, frozen=True, kw_only=True):
+    """How accuracy and cost become one number."""
+
+    kind: Literal["accuracy", "accuracy-per-flops"] = "accuracy"
+    flops_weight: float = 0.07
+    flops_target: float = 1e6
+    """Of one image; those below cost nothing."""
+    max_milliseconds: float = 0.0
+    """Of the inference of one image; 0: any time, and none is measured."""
+
+    def fitness(self, accuracy: float, flops: int, milliseconds: float | None = None) -> float:
+        """Of a trained network, with the FLOPs of one image.
+
+        Differs from the paper where it is not accuracy alone. A network that takes longer than the limit lives, but
+        below zero, where none is that keeps it; the nearer to the limit, the better, so that evolution finds back.
+        """
+        value = self._value(accuracy, flops)
+        if self.max_milliseconds and milliseconds is not None and milliseconds > self.max_milliseconds:
+            return value * self.max_milliseconds / milliseconds + WORST
+        return value
+
+    def _value(self, accuracy: float, flops: int) -> float:
+        """Accuracy times (FLOPs over the target) to the power of minus the weight, where they are over it; 0 to 1.
+
+        A product, as in MnasNet (Tan et al., 2019): ten times the FLOPs cost the same share of the accuracy, wherever
+        they are added, and no trained network falls below one that could not be trained. What is below the target is
+        free, since evolution begins with next to no FLOPs: a first convolution, a hundred times dearer and not yet
+        trained, would lose against the trivial network.
+        """
+        if self.kind == "accuracy":
+            return accuracy
+        return accuracy * float(max(1.0, flops / self.flops_target) ** -self.flops_weight)
+
+    @property
+    def untrained(self) -> float:
+        """Of a network that could not be trained: the lowest there is."""
+        return WORST if self.max_milliseconds else 0.0

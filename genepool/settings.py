@@ -45,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Processes that share a GPU, where `workers` is 0: small networks leave most of one idle."""
     selection: str = "tournament"
     """Who of a pair reproduces and who dies: tournament, random (the paper's control), or a plugin's."""
-    setpoint: str = "paper"
+    set_point: str = "paper"
     """How the population keeps its size: paper, damped, or a plugin's."""
     mutations: int = 1
     """At each reproduction."""
@@ -87,7 +87,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     flops_weight: float = 0.07
     """With `accuracy-per-flops`: twice the FLOPs are worth 5 % more accuracy at 0.07, which is MnasNet's."""
 
-    # Escaping local optima; see evolution/interventions.py. `genepool intervene` writes the last five.
+    # Escaping local optima; see evolution/escape.py. `genepool intervene` writes the last five.
     alarm: int = 0
     """Individuals in a row without a new best after which an alarm is shown; 0: none."""
     auto_escape: int = 0
@@ -220,13 +220,13 @@ _BOUNDS: tuple[tuple[str, float, float], ...] = (
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
     # The paper's own rules in numbers for two cores and two minutes. Differs from the paper: in those numbers, and in
-    # the damped set-point rule (see evolution/setpoint.py).
+    # the damped set-point rule (see evolution/set_point.py).
     "faithful": Settings(
         data="fashion-mini",
         lease=60.0,
         population_size=10,
         workers=0,
-        setpoint="damped",
+        set_point="damped",
         steps=200,
         time=120.0,
     ),
@@ -237,7 +237,7 @@ PRESETS: dict[str, Settings] = {
         lease=60.0,
         population_size=4,
         workers=0,
-        setpoint="damped",
+        set_point="damped",
         steps=500,
         time=120.0,
         inheritance="preserving",

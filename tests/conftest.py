@@ -16,7 +16,7 @@ if threading.current_thread() is threading.main_thread():
 if "GENEPOOL_DATA" in os.environ:
     os.environ["GENEPOOL_DATA"] = str(Path(os.environ["GENEPOOL_DATA"]).resolve())
 
-# As genepool.nn.runtime.prepare_process does for workers; oneDNN reads it once, at its first convolution.
+# As genepool.nn.device.prepare_process does for workers; oneDNN reads it once, at its first convolution.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 # The same examples in each run, so that a change is judged by what it changed; `make fuzz` looks for new ones.
@@ -48,3 +48,15 @@ def whole_data() -> Path:
 def cache_of_its_own(tmp_path_factory) -> None:
     """Tests neither use nor fill the user's cache."""
     os.environ["GENEPOOL_CACHE"] = str(tmp_path_factory.getbasetemp().parent / "genepool-cache")
+
+
+@pytest.fixture(scope="session")
+def fashion():
+    """The shipped data set, prepared for training, on one thread of torch."""
+    import torch
+
+    from genepool.data import open_source
+    from genepool.data.dataset import prepare
+
+    torch.set_num_threads(1)
+    return prepare(open_source("fashion-mini"))

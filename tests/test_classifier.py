@@ -13,10 +13,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.validation import check_is_fitted
 
 from genepool import ImageClassifier
+from genepool.data.dataset import prepare
 from genepool.errors import DataError, GenepoolError, NotFittedError
-from genepool.nn.data import prepare
-from genepool.nn.export import source as safetensors_form
-from tests.photographs import photographs
+from genepool.export import source as safetensors_form
+from tests.support.photographs import photographs
 
 SMALL = dict(time="0", individuals=5, workers=1, settings={"population_size": 4, "steps": 60, "mutations": 6})
 

@@ -11,7 +11,7 @@ def test_the_paper_preset_has_every_figure_of_the_paper():
     assert (paper.population_size, paper.workers, paper.steps) == (1000, 250, 25_600)
     assert (paper.batch, paper.momentum, paper.weight_decay) == (50, 0.9, 0.0001)
     assert (paper.learning_rate, paper.mutations, paper.mutation_odds) == (0.1, 1, {})
-    assert (paper.selection, paper.setpoint) == ("tournament", "paper")
+    assert (paper.selection, paper.set_point) == ("tournament", "paper")
     assert paper.workers * 4 == paper.population_size
 
 
@@ -21,8 +21,8 @@ def test_presets_survive_a_round_trip(name):
 
 
 def test_assignments_are_read_as_the_settings_own_kind():
-    settings = override(Settings(), ["steps=10", "target=0.5", "setpoint=damped", "mutation_odds.identity=3"])
-    assert (settings.steps, settings.target, settings.setpoint) == (10, 0.5, "damped")
+    settings = override(Settings(), ["steps=10", "target=0.5", "set_point=damped", "mutation_odds.identity=3"])
+    assert (settings.steps, settings.target, settings.set_point) == (10, 0.5, "damped")
     assert settings.mutation_odds == {"identity": 3.0}
 
 
@@ -49,7 +49,7 @@ def test_a_wrong_assignment_is_one_sentence(assignment, message):
 def test_a_toml_file_gives_settings(tmp_path):
     (tmp_path / "a.toml").write_text('steps = 7\nsetpoint = "damped"\n[mutation_odds]\nidentity = 2\n')
     settings = changed(Settings(), read_toml(tmp_path / "a.toml"))
-    assert (settings.steps, settings.setpoint, settings.mutation_odds) == (7, "damped", {"identity": 2.0})
+    assert (settings.steps, settings.set_point, settings.mutation_odds) == (7, "damped", {"identity": 2.0})
     (tmp_path / "b.toml").write_text("steps = = 7")
     with pytest.raises(SettingsError, match=r"b\.toml' is not TOML"):
         read_toml(tmp_path / "b.toml")

@@ -1,12 +1,20 @@
 """What became of an experiment, as plain rows: read from its directory, never written into it."""
 
-from genepool.analysis.front import Point, front
 from genepool.analysis.history import History, Row
-from genepool.analysis.lineage import Ancestor, lineage
-from genepool.analysis.marks import Change, Mark, marks
-from genepool.analysis.overhead import RECENT, Overhead, overhead, overhead_by_worker
+from genepool.analysis.lineage import Ancestor, Change, Mark, lineage, marks
+from genepool.analysis.pareto import Point, front
 from genepool.analysis.progress import Box, Diagram, Dot, chain, diagram, dots, four_ancestors
-from genepool.analysis.spending import Entry, Interval, Ledger, Stopwatch, spending
+from genepool.analysis.spending import (
+    RECENT,
+    Entry,
+    Interval,
+    Ledger,
+    Overhead,
+    Stopwatch,
+    overhead,
+    overhead_by_worker,
+    spending,
+)
 
 __all__ = [
     "History",

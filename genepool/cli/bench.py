@@ -12,7 +12,7 @@ from genepool.cli.text import amount, percent, table
 from genepool.errors import DataError
 
 if TYPE_CHECKING:
-    from genepool.simulation import Outcome
+    from genepool.testing.simulation import Outcome
 
 SETTINGS = ((250, 1_000), (10_000, 40_000))
 """Workers and population: the paper's, and a cluster forty times as large."""
@@ -38,10 +38,10 @@ def bench() -> None:
 @JSON
 def engine(data_dir: Path | None, quick: bool, repetitions: int, out: Path, as_json: bool) -> None:
     """Training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10, in one run."""
-    from genepool.nn.bench.engine import Benchmark
-    from genepool.nn.sources import SOURCES
+    from genepool.data import SOURCES
     from genepool.nn.weights import require_writable
-    from genepool.workbench import train_individuals
+    from genepool.testing.bench.individuals import train_individuals
+    from genepool.testing.bench.training import Benchmark
 
     found = SOURCES.get("cifar-10").find(data_dir)  # type: ignore[misc]
     if found is None:
@@ -88,7 +88,7 @@ def _in_float32(median: dict[str, float]) -> str:
 @click.option(
     "--steps", default=25_600, show_default=True, type=click.IntRange(1), help="Training steps of each individual."
 )
-@click.option("--setpoint", default="paper", show_default=True, help="The rule that keeps the population's size.")
+@click.option("--set-point", default="paper", show_default=True, help="The rule that keeps the population's size.")
 @click.option("--seed", default=0, show_default=True, help="Of random numbers.")
 @click.option(
     "--curve", type=click.Path(path_type=Path, dir_okay=False), help="Draw clusters of 10 to 10,000 workers here."
@@ -99,25 +99,25 @@ def scale(
     population: int | None,
     individuals: int,
     steps: int,
-    setpoint: str,
+    set_point: str,
     seed: int,
     curve: Path | None,
     as_json: bool,
 ) -> None:
     """A cluster in virtual time: the real worker code on a population in memory, training replaced by a cost model."""
-    from genepool.evolution import SETPOINTS, Rules
-    from genepool.simulation import Cluster, Landscape
+    from genepool.evolution import SET_POINTS, Rules
+    from genepool.testing.simulation import Cluster, Landscape
 
-    rule = SETPOINTS.get(setpoint)
+    rule = SET_POINTS.get(set_point)
     outcomes = []
     for count, size in [(workers, population or 4 * workers)] if workers else CURVE if curve else SETTINGS:
         wanted = min(individuals, GENERATIONS * size) if curve else individuals
         click.echo(f"{count} workers, a population of {size}, {wanted} individuals ...", err=True)
-        rules = Rules(population_size=size, setpoint=rule)
+        rules = Rules(population_size=size, set_point=rule)
         cluster = Cluster(workers=count, rules=rules, landscape=Landscape(steps=steps), seed=seed)
         outcomes.append(cluster.run(wanted))
     if curve is not None:
-        from genepool.plots.scale import draw_scale
+        from genepool.study.plots.studies import draw_scale
 
         draw_scale(outcomes, curve)
     click.echo(json_text(outcomes) if as_json else _scale_page(outcomes))

@@ -32,8 +32,8 @@ def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, who
     Test accuracy is measured once and then kept. With --front: of all networks that ever lived, the best trade-offs
     between accuracy, parameters and FLOPs.
     """
-    from genepool.champion import champion
     from genepool.experiment import Experiment
+    from genepool.experiment.best import best_network
 
     experiment = Experiment.open(directory)
     if whole_front:
@@ -44,7 +44,7 @@ def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, who
     if not no_test:
         with download_progress() as progress:
             source = experiment.source(data_dir, progress)
-    found = champion(experiment, source=source, device=device)
+    found = best_network(experiment, source=source, device=device)
     click.echo(json_text(found) if as_json else page(found))
 
 

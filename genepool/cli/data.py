@@ -14,7 +14,7 @@ from genepool.cli.options import DATA_DIR, JSON, PLUGIN, json_text
 from genepool.cli.text import table
 
 if TYPE_CHECKING:
-    from genepool.nn.sources import Listing
+    from genepool.data import Listing
 
 
 @click.group(invoke_without_command=True)
@@ -26,8 +26,8 @@ def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
     """List the data sets that can be chosen by name; fetch one."""
     if ctx.invoked_subcommand is not None:
         return
-    from genepool.nn.sources import SOURCES
-    from genepool.nn.sources.places import data_folder
+    from genepool.data import SOURCES
+    from genepool.data.paths import data_folder
 
     data_folder(data_dir)
     facts = [_facts(SOURCES.get(name), data_dir) for name in SOURCES]
@@ -40,8 +40,8 @@ def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
 @JSON
 def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
     """Downloads the data set NAME into the cache, unless it is on this machine already."""
+    from genepool.data import SOURCES
     from genepool.errors import shown
-    from genepool.nn.sources import SOURCES
 
     listing = SOURCES.get(name)
     found = None if listing.find is None else listing.find(data_dir)

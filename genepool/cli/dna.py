@@ -12,8 +12,8 @@ import click
 from genepool.cli.options import CHANNELS, JSON, PLUGIN, json_text
 from genepool.cli.text import amount, numbers, table
 from genepool.dna import DNA, Conv, Shape, codec
-from genepool.dna.cost import CLASSIFIER, Cost
-from genepool.dna.cost import cost as cost_of
+from genepool.dna.flops import CLASSIFIER, Requirements
+from genepool.dna.flops import requirements as requirements_of
 from genepool.dna.shapes import Shapes, shapes
 
 
@@ -83,24 +83,24 @@ def _read(file: Path) -> DNA:
 
 
 def _facts(individual: DNA, image: Shape, classes: int, batch: int) -> dict[str, Any]:
-    sizes, price = shapes(individual, image), cost_of(individual, image, classes, batch)
+    sizes, needs = shapes(individual, image), requirements_of(individual, image, classes, batch)
     return {
         "image": list(image),
         "classes": classes,
         "batch": batch,
         "learning_rate": individual.learning_rate,
-        "parameters": price.parameters,
-        "flops_forward": price.forward.total,
-        "flops_training": price.training.total,
-        "memory": price.memory,
-        "vertices": [_vertex_row(individual, vertex, sizes, price) for vertex in individual.order],
+        "parameters": needs.parameters,
+        "flops_forward": needs.forward.total,
+        "flops_training": needs.training.total,
+        "memory": needs.memory,
+        "vertices": [_vertex_row(individual, vertex, sizes, needs) for vertex in individual.order],
     }
 
 
-def _vertex_row(individual: DNA, vertex: str, sizes: Shapes, price: Cost) -> dict[str, Any]:
-    items = [price.items[vertex], *(price.items[edge.id] for edge in individual.edges_in[vertex])]
+def _vertex_row(individual: DNA, vertex: str, sizes: Shapes, needs: Requirements) -> dict[str, Any]:
+    items = [needs.items[vertex], *(needs.items[edge.id] for edge in individual.edges_in[vertex])]
     if vertex == individual.output:
-        items.append(price.items[CLASSIFIER])
+        items.append(needs.items[CLASSIFIER])
     height, width, channels = sizes.vertices[vertex]
     return {
         "id": vertex,

@@ -33,11 +33,11 @@ def ensemble(
     Test accuracies are told for each network, for their majority vote and for their averaged probabilities. The model
     that is written averages; nothing is trained any further.
     """
-    from genepool.ensemble import check_alike
-    from genepool.ensemble import ensemble as make
+    from genepool.data.dataset import prepare
     from genepool.experiment import Experiment
-    from genepool.export import SUFFIXES, check_target
-    from genepool.nn.data import prepare
+    from genepool.experiment.ensemble import check_alike
+    from genepool.experiment.ensemble import ensemble as make
+    from genepool.experiment.publish import SUFFIXES, check_target
 
     experiments = [Experiment.open(directory) for directory in directories]
     check_alike(experiments)

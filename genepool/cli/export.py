@@ -36,10 +36,10 @@ def export(
     as bytes (n, height, width, channels) and give probabilities; what is written has answered like the original on
     every validation image.
     """
+    from genepool.data.dataset import prepare
     from genepool.experiment import Experiment
-    from genepool.export import check_target
-    from genepool.export import export as write
-    from genepool.nn.data import prepare
+    from genepool.experiment.publish import check_target
+    from genepool.experiment.publish import export as write
 
     experiment = Experiment.open(directory)
     target = check_target(experiment, name, out, force)

@@ -21,8 +21,8 @@ def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
     """
     from genepool.dna import codec
     from genepool.errors import DataError, shown
+    from genepool.experiment.start import from_model
     from genepool.nn.weights import require_writable, write_weights
-    from genepool.start import from_model
 
     if out.suffix != ".json":
         raise DataError(f"The name '{shown(out)}' must end in .json; the weights go beside it.")

@@ -46,10 +46,10 @@ def launch(
     this installation of Genepool, under the same path (on Kubernetes Genepool is in the image).
     """
     from genepool import settings as names
-    from genepool.engines.launch import LAUNCHERS, Order
-    from genepool.engines.launch import submit as hand_in
     from genepool.errors import StorageError
     from genepool.experiment import Experiment
+    from genepool.workers.launch import LAUNCHERS, Order
+    from genepool.workers.launch import submit as hand_in
 
     experiment = Experiment.open(directory)
     handed_on = {"--data-dir": data_dir and data_dir.resolve(), "--device": device if device != "auto" else None}

@@ -18,8 +18,8 @@ from genepool.errors import shown
 def lineage(directory: Path, identity: str, as_json: bool) -> None:
     """From the first network to the individual ID (or enough of its ID), by default the best one."""
     from genepool.analysis import lineage as chain_to
-    from genepool.champion import choose
     from genepool.experiment import Experiment
+    from genepool.experiment.best import choose
 
     experiment = Experiment.open(directory)
     history = experiment.history()

@@ -16,10 +16,10 @@ from genepool.cli.text import amount, percent, shares, span
 if TYPE_CHECKING:
     from rich.panel import Panel
 
-    from genepool.engines.base import Crew
     from genepool.evolution import Spending
     from genepool.experiment import Experiment
     from genepool.settings import Settings
+    from genepool.workers.pool import WorkerPool
 
 EVERY = 10.0
 """Seconds between two lines where the output is not a terminal."""
@@ -28,7 +28,7 @@ EVERY = 10.0
 class Look(Protocol):
     """Shows how things stand, perhaps with a remark."""
 
-    def __call__(self, crew: Crew, remark: str = "") -> None: ...
+    def __call__(self, pool: WorkerPool, remark: str = "") -> None: ...
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,8 +128,8 @@ def live_view(experiment: Experiment) -> Iterator[Look]:
 
     with Live(console=Console(stderr=True), refresh_per_second=4) as live:
 
-        def look(crew: Crew, remark: str = "") -> None:
-            live.update(_panel(str(experiment.path), observer.look(), crew, remark), refresh=True)
+        def look(pool: WorkerPool, remark: str = "") -> None:
+            live.update(_panel(str(experiment.path), observer.look(), pool, remark), refresh=True)
 
         yield look
 
@@ -137,41 +137,41 @@ def live_view(experiment: Experiment) -> Iterator[Look]:
 def _lines(observer: Observer) -> Look:
     due = 0.0
 
-    def look(crew: Crew, remark: str = "") -> None:
+    def look(pool: WorkerPool, remark: str = "") -> None:
         nonlocal due
         if not remark and time.monotonic() < due:
             return
         due = time.monotonic() + EVERY
         now = observer.look()
-        click.echo(_line(now, crew), err=True)
+        click.echo(_line(now, pool), err=True)
         if remark:
             click.echo(remark, err=True)
 
     return look
 
 
-def _line(s: Standing, crew: Crew) -> str:
+def _line(s: Standing, pool: WorkerPool) -> str:
     parts = [
         f"{span(s.seconds)}, {amount(s.flops)}FLOP, {s.alive} alive, {s.training} in training, {s.trained} trained",
-        f"{s.a_minute:.0f} a minute, {crew.running()} workers",
+        f"{s.a_minute:.0f} a minute, {pool.running()} workers",
         f"overhead {percent(s.overhead)} ({shares(s.workers)})" if s.workers else "",
         f"best {percent(s.best)}: {s.network}" if s.network else "nobody is trained yet",
     ]
     return "; ".join(filter(None, (", ".join(filter(None, parts)), s.finish, s.escape)))
 
 
-def _panel(title: str, s: Standing, crew: Crew, remark: str) -> Panel:
+def _panel(title: str, s: Standing, pool: WorkerPool, remark: str) -> Panel:
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
-    restarted = f", {crew.restarts} restarted" if crew.restarts else ""
+    restarted = f", {pool.restarts} restarted" if pool.restarts else ""
     for name, value in (
         ("time", span(s.seconds)),
         ("cost", f"{amount(s.flops)}FLOP"),
         ("individuals", f"{s.alive} alive, {s.training} in training, {s.dead} dead; {s.trained} trained so far"),
-        ("workers", f"{crew.running()} at work{restarted}; {s.a_minute:.0f} individuals a minute"),
+        ("workers", f"{pool.running()} at work{restarted}; {s.a_minute:.0f} individuals a minute"),
         ("overhead", f"{percent(s.overhead)} of the time; {shares(s.workers)}" if s.workers else ""),
         ("best", f"{percent(s.best)} validation accuracy"),
         ("network", s.network),

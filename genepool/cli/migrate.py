@@ -25,8 +25,8 @@ def migrate(home: Path, abroad: Path, best: int, data_dir: Path | None, device: 
     Images and classes of both must be alike. Their fitness is measured on TO's validation images.
     """
     from genepool.experiment import Experiment
-    from genepool.migration import migrate as move
-    from genepool.nn.runtime import prepare_process
+    from genepool.experiment.migration import migrate as move
+    from genepool.nn.device import prepare_process
 
     prepare_process(1)
     moved = move(Experiment.open(home), Experiment.open(abroad), best, data_dir, device)

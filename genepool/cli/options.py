@@ -29,7 +29,7 @@ MEMORY = click.option(
 
 def _load_plugins(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
     """Before anything else: what the command line and the environment name, and nothing that a directory says."""
-    from genepool.plugins import load, named_by_environment
+    from genepool.registry import load, named_by_environment
 
     load([*named_by_environment(), *names])
     return names
@@ -71,9 +71,9 @@ def memory_of_each(asked: str | None, workers: int, *, trust: bool = False) -> i
 
     With `trust`, whoever asks has looked before: a worker that is started again must not count the others twice.
     """
-    from genepool.dna.cost import PROCESS
-    from genepool.engines.memory import allowance
-    from genepool.machine import available
+    from genepool.data.free_memory import available
+    from genepool.dna.flops import PROCESS
     from genepool.settings import size
+    from genepool.workers.pool import allowance
 
     return allowance(size(asked) if asked else None, None if trust else available(), workers, PROCESS)

@@ -15,9 +15,9 @@ from genepool.cli.options import DATA_DIR, JSON, PLUGIN, json_text
 from genepool.cli.text import percent
 
 if TYPE_CHECKING:
-    from genepool.nn.export.facts import Facts
-    from genepool.nn.export.network import Network
-    from genepool.nn.prediction import Prediction
+    from genepool.export.facts import Facts
+    from genepool.export.network import Network
+    from genepool.export.prediction import Prediction
 
 
 @click.command()
@@ -34,7 +34,7 @@ def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | No
 
     An image that cannot be read gets a sentence, the others are predicted, and the exit code is 1.
     """
-    from genepool.nn.prediction import image_files, predictions
+    from genepool.export.prediction import image_files, predictions
 
     facts, network = _model(model, data_dir)
     found = predictions(facts, network, image_files(images), top)
@@ -43,15 +43,15 @@ def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | No
 
 def _model(path: Path, data_dir: Path | None) -> tuple[Facts, Network]:
     if os.path.exists(path / "experiment.json"):  # noqa: PTH110 - pathlib's raises on names that are too long
+        from genepool.data.dataset import prepare
         from genepool.experiment import Experiment
-        from genepool.export import best_of
-        from genepool.nn.data import prepare
+        from genepool.experiment.publish import best_of
 
         experiment = Experiment.open(path)
         with download_progress() as progress:
             return best_of(experiment, prepare(experiment.source(data_dir, progress)))
 
-    from genepool.nn.export.formats import read_model
+    from genepool.export.formats import read_model
 
     return read_model(path)
 

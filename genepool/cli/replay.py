@@ -25,11 +25,11 @@ def replay(directory: Path, identity: str, data_dir: Path | None, device: str, t
 
     Exit code 1 if it does not reach the recorded accuracy.
     """
-    from genepool.champion import choose
+    from genepool.data.dataset import prepare
     from genepool.experiment import Experiment
-    from genepool.nn.data import prepare
-    from genepool.nn.runtime import prepare_process
-    from genepool.replay import replay as repeat
+    from genepool.experiment.best import choose
+    from genepool.experiment.replay import replay as repeat
+    from genepool.nn.device import prepare_process
 
     experiment = Experiment.open(directory)
     history = experiment.history()

@@ -17,6 +17,6 @@ def report(place: Path, out: Path | None) -> None:
 
     Nothing is trained or tested for it; the same experiment or study gives the same report.
     """
-    from genepool.report import write_report
+    from genepool.study.report import write_report
 
     click.echo(f"report  {write_report(place, out)}")

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genepool.cli.cluster import RAY
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DEVICE, JSON, MEMORY, SET, SIZE, json_text, memory_of_each, plugin_option
+from genepool.cli.ray import RAY
 from genepool.errors import SettingsError
 
 if TYPE_CHECKING:
-    from genepool.champion import Champion
-    from genepool.cli.cluster import RayOptions
     from genepool.cli.live import Look
-    from genepool.engines.base import Crew
+    from genepool.cli.ray import RayOptions
+    from genepool.data import Source
     from genepool.experiment import Experiment
-    from genepool.nn.sources import Source
+    from genepool.experiment.best import BestNetwork
+    from genepool.experiment.start import Start
     from genepool.settings import Settings
-    from genepool.start import Start
+    from genepool.workers.pool import WorkerPool
 
 INTERRUPTED = 130
 """The exit code that shells know for an end by Ctrl-C."""
@@ -95,27 +95,27 @@ def run(
     Budgets are totals of the experiment: to go on after the end, give a larger one. Ctrl-C loses nothing; what was in
     training goes on from its checkpoint next time.
     """
-    from genepool.tracking import Tracking
+    from genepool.experiment.tracking import Tracking
 
     ray.refuse_without(engine)
     chosen = _settings(directory, preset, config, options, assignments)
     experiment = _prepared(directory, chosen, start, data_dir, engine)
     source = _images(experiment.settings(), data_dir, engine)
     if engine == "ray":
-        crew = ray.crew(experiment, device=device, data_dir=data_dir, memory=memory, plugins=plugins)
+        pool = ray.pool(experiment, device=device, data_dir=data_dir, memory=memory, plugins=plugins)
     else:
-        crew = _processes(experiment, device, data_dir, memory, plugins)
-    with crew as crew_of, _page_beside(directory) if dashboard else nullcontext():
+        pool = _processes(experiment, device, data_dir, memory, plugins)
+    with pool as start_pool, _page_beside(directory) if dashboard else nullcontext():
         tracking = Tracking(experiment, track)
-        to_the_end = _evolve(experiment, crew_of, tracking.look)
+        to_the_end = _evolve(experiment, start_pool, tracking.look)
     if not to_the_end and experiment.history().best() is None:
         tracking.end()
         click.echo("Nobody is alive yet; the same command goes on.", err=True)
         sys.exit(INTERRUPTED)
 
-    from genepool.champion import champion
+    from genepool.experiment.best import best_network
 
-    found = champion(experiment, source=source, device=device)
+    found = best_network(experiment, source=source, device=device)
     picture = _drawn(experiment)
     tracking.end(
         Path(found.weights).parent,
@@ -162,8 +162,8 @@ def _prepared(directory: Path, chosen: Settings, start: str | None, data_dir: Pa
 
 def _images(settings: Settings, data_dir: Path | None, engine: str) -> Source:
     """Opened, and for processes prepared: once, and not by all of them at the same time."""
+    from genepool.data.dataset import prepare
     from genepool.experiment import source_of
-    from genepool.nn.data import prepare
 
     with download_progress() as progress:
         source = source_of(settings, data_dir, progress)
@@ -188,9 +188,9 @@ def _experiment(directory: Path, chosen: Settings, start: Start | None) -> Exper
 
 
 def _start(text: str, chosen: Settings, data_dir: Path | None) -> Start:
+    from genepool.data.dataset import prepare
     from genepool.experiment import source_of
-    from genepool.nn.data import prepare
-    from genepool.start import find_start, require_fit
+    from genepool.experiment.start import find_start, require_fit
 
     with download_progress() as progress:
         data = prepare(source_of(chosen, data_dir, progress))
@@ -219,7 +219,7 @@ def _workers(experiment: Experiment, device: str) -> int:
     if settings.workers or device == "cpu":
         return settings.workers or os.cpu_count() or 1
 
-    from genepool.nn.runtime import gpus
+    from genepool.nn.device import gpus
 
     return gpus(device) * settings.workers_per_gpu or os.cpu_count() or 1
 
@@ -227,45 +227,45 @@ def _workers(experiment: Experiment, device: str) -> int:
 @contextmanager
 def _processes(
     experiment: Experiment, device: str, data_dir: Path | None, memory: str | None, plugins: tuple[str, ...]
-) -> Iterator[Callable[[], Crew]]:
-    from genepool.engines.processes import Crew
+) -> Iterator[Callable[[], WorkerPool]]:
+    from genepool.workers.local import LocalPool
 
     count = _workers(experiment, device)
     handed_on = {"--device": device, "--data-dir": data_dir, "--memory": memory_of_each(memory, count)}
     words = [str(word) for pair in handed_on.items() if pair[1] is not None for word in pair]
     words += [word for plugin in plugins for word in ("--plugin", plugin)]
-    yield lambda: Crew(experiment.path, count, words)
+    yield lambda: LocalPool(experiment.path, count, words)
 
 
-def _evolve(experiment: Experiment, start: Callable[[], Crew], also: Callable[[], None]) -> bool:
+def _evolve(experiment: Experiment, start: Callable[[], WorkerPool], also: Callable[[], None]) -> bool:
     """Whether the workers came to the end of the budget: they did not if somebody told them to stop."""
     from genepool.cli.live import live_view
 
     with live_view(experiment) as look:
-        crew = start()
+        pool = start()
         told = _Told()
         try:
-            crew.work(lambda: _look_on(look, told.check(crew), also))
+            pool.work(lambda: _look_on(look, told.check(pool), also))
         except KeyboardInterrupt:
-            _stop(crew, look)
+            _stop(pool, look)
             return False
         except BaseException:
-            crew.stop()
+            pool.stop()
             raise
         return True
 
 
-def _look_on(look: Look, crew: Crew, also: Callable[[], None]) -> None:
-    look(crew)
+def _look_on(look: Look, pool: WorkerPool, also: Callable[[], None]) -> None:
+    look(pool)
     also()
 
 
-def _stop(crew: Crew, look: Look) -> None:
+def _stop(pool: WorkerPool, look: Look) -> None:
     try:
-        look(crew, "Stopping: trainings are handed over. Ctrl-C again ends at once, and loses nothing finished.")
-        crew.stop()
+        look(pool, "Stopping: trainings are handed over. Ctrl-C again ends at once, and loses nothing finished.")
+        pool.stop()
     except KeyboardInterrupt:
-        crew.end()
+        pool.end()
         sys.exit(INTERRUPTED)
 
 
@@ -279,14 +279,14 @@ class _Told:
     def _tell(self, number: int, frame: FrameType | None) -> None:
         self._told = True
 
-    def check(self, crew: Crew) -> Crew:
+    def check(self, pool: WorkerPool) -> WorkerPool:
         if self._told:
             raise KeyboardInterrupt
-        return crew
+        return pool
 
 
 def _drawn(experiment: Experiment) -> Path:
-    from genepool.plots.progress import draw_progress
+    from genepool.study.plots.progress import draw_progress
 
     picture = experiment.path / "progress.png"
     history = experiment.history()
@@ -294,7 +294,7 @@ def _drawn(experiment: Experiment) -> Path:
     return picture
 
 
-def _goals(found: Champion) -> Iterator[str]:
+def _goals(found: BestNetwork) -> Iterator[str]:
     """What only counts where accuracy is not all."""
     from genepool.cli.text import amount
 
@@ -304,7 +304,7 @@ def _goals(found: Champion) -> Iterator[str]:
         yield f"inference            {found.milliseconds:.3g} ms for one image"
 
 
-def page(found: Champion, picture: Path | None = None) -> str:
+def page(found: BestNetwork, picture: Path | None = None) -> str:
     """What is told of the best network."""
     from genepool.cli.text import amount, percent, span
 

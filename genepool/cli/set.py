@@ -1,4 +1,9 @@
-"""`genepool set`: settings that change while an experiment runs."""
+"""`genepool set` and `genepool intervene`: changes to a running experiment.
+
+`genepool set`: settings that change while an experiment runs.
+
+`genepool intervene`: helps a running population out of a local optimum.
+"""
 
 from __future__ import annotations
 
@@ -26,3 +31,49 @@ def set_(directory: Path, assignments: tuple[str, ...]) -> None:
     version = experiment.set({name: value for name, value in new.items() if value != old[name]})
     changes = [f"{name}: {old[name]} -> {new[name]}" for name in new if new[name] != old[name]]
     click.echo("\n".join([f"settings version {version}", *(changes or ["nothing changed"])]))
+
+
+@click.command()
+@DIRECTORY
+@click.option("--mutations", type=click.IntRange(1, 1000), help="How many at each reproduction; needs --for.")
+@click.option("--for", "lasts", metavar="N|TIME", help="How long: 500 (individuals), or 90s, 10m, 2h (time).")
+@click.option(
+    "--reset-weights", is_flag=True, help="Forget all weights at once: every network must earn its fitness again."
+)
+@click.option("--population", type=click.IntRange(2), help="Individuals to keep from now on.")
+def intervene(
+    directory: Path, mutations: int | None, lasts: str | None, reset_weights: bool, population: int | None
+) -> None:
+    """Helps the population in DIR out of a local optimum; workers obey from their next step on.
+
+    A phase of more mutations ends by itself. --reset-weights takes the weights of the best network too: to keep them,
+    run `genepool best DIR` first.
+    """
+    from genepool.evolution import Intervention
+    from genepool.experiment import Experiment
+
+    experiment = Experiment.open(directory)
+    individuals, seconds = _while(lasts)
+    intervention = Intervention(
+        mutations=mutations or 0,
+        individuals=individuals,
+        seconds=seconds,
+        reset_weights=reset_weights,
+        population=population or 0,
+    )
+    version = experiment.intervene(intervention, experiment.history().spending())
+    until = f" for {lasts}{' individuals' if individuals else ''}" if lasts else ""
+    click.echo(f"settings version {version}: {intervention.label}{until}")
+
+
+def _while(text: str | None) -> tuple[int, float]:
+    """Individuals, or seconds: a time has a unit."""
+    from genepool.errors import SettingsError, shown
+    from genepool.settings import seconds
+
+    if text is None:
+        return 0, 0.0
+    found = (int(text[:12]), 0.0) if text.isascii() and text.isdigit() else (0, seconds(text))
+    if not 0 < max(found) <= 1e9:
+        raise SettingsError(f"--for {shown(text)} is too short or too long; write 500 (individuals) or 10m (time).")
+    return found

@@ -13,7 +13,7 @@ from genepool.cli.options import DATA_DIR, DEVICE, JSON
 if TYPE_CHECKING:
     from genepool.experiment import Experiment
     from genepool.study.plan import StudyPlan
-    from genepool.study.report import Line
+    from genepool.study.statistics import Line
 
 EVERY = 20.0
 """Seconds between two lines about what goes on."""
@@ -52,10 +52,10 @@ def study(
     accuracy is reported, and the statistics are those that the plan named before anything ran.
     """
     from genepool.cli.options import json_text
-    from genepool.report import write_report
     from genepool.settings import seconds as parsed
     from genepool.study import begin_study, findings, read_plan, run_study
-    from genepool.study.report import lines
+    from genepool.study.report import write_report
+    from genepool.study.statistics import lines
 
     if plan is None:
         click.echo(_shipped())

@@ -57,10 +57,10 @@ def train(
 
     import msgspec
 
-    from genepool.nn.data import prepare
+    from genepool.data import open_source
+    from genepool.data.dataset import prepare
+    from genepool.nn.device import choose_device, prepare_process
     from genepool.nn.evaluator import evaluator_for
-    from genepool.nn.runtime import choose_device, prepare_process
-    from genepool.nn.sources import open_source
     from genepool.nn.weights import read_weights, require_writable, write_weights
 
     if out is not None:

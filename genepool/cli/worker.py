@@ -21,7 +21,7 @@ from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, TH
 @PLUGIN
 @click.option("--number", type=click.IntRange(0), help="Chooses its random numbers, and its GPU.  [default: random]")
 @THREADS
-@click.option("--crew", default=1, hidden=True, help="Workers that were started together.")
+@click.option("--pool-size", default=1, hidden=True, help="Workers that were started together.")
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 @click.option("--exit-when-told", default=0, hidden=True, help="The exit code of a worker that was told to stop.")
 def worker(
@@ -31,7 +31,7 @@ def worker(
     memory: str | None,
     number: int | None,
     threads: int,
-    crew: int,
+    pool_size: int,
     parent: int | None,
     exit_when_told: int,
 ) -> None:
@@ -40,7 +40,7 @@ def worker(
     Without --memory it may take what is free divided by the number of cores, since as many workers may be started.
     """
     from genepool.experiment import Experiment
-    from genepool.labour import Errand, work
+    from genepool.experiment.worker_process import WorkerOptions, run_worker
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     most = memory_of_each(memory, os.cpu_count() or 1, trust=memory is not None)
@@ -48,19 +48,19 @@ def worker(
         import secrets
 
         number = secrets.randbits(31)
-    errand = Errand(
+    options = WorkerOptions(
         directory=str(directory),
         number=number,
         device=device,
         data_dir=str(data_dir) if data_dir else None,
         memory=most,
         threads=threads,
-        crew=crew,
+        pool_size=pool_size,
         parent=parent,
     )
     with download_progress() as progress:
         Experiment.open(directory).source(data_dir, progress)
-    ended = work(errand)
+    ended = run_worker(options)
     click.echo(f"The worker stops: {ended.reason}.", err=True)
     if ended.told:
         sys.exit(exit_when_told)

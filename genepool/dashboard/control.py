@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from genepool.dashboard.reader import Reader
-from genepool.dashboard.standing import spent
+from genepool.dashboard.status import spent
 from genepool.errors import SettingsError
 from genepool.evolution import Intervention, Spending
 from genepool.experiment import Experiment

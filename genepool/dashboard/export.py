@@ -1,4 +1,9 @@
-"""The dashboard in one file: the page, and the API's documents as they are now. Opens without a server."""
+"""The built page, and the dashboard in one file that opens without a server.
+
+The page as `make page` builds it: three files beside this one, which a wheel carries and the repository does not.
+
+The dashboard in one file: the page, and the API's documents as they are now. Opens without a server.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,33 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from genepool.dashboard import api
-from genepool.dashboard.assets import page
-from genepool.dashboard.folder import Watched, experiments_in, summary
-from genepool.dashboard.standing import standing
-from genepool.errors import ConcurrencyError, DataError, GenepoolError, PopulationFormatError, StorageError, shown
+from genepool.dashboard import documents
+from genepool.dashboard.experiments import Watched, experiments_in, summary
+from genepool.dashboard.status import standing
+from genepool.errors import (
+    ConcurrencyError,
+    DataError,
+    GenepoolError,
+    MissingDependencyError,
+    PopulationFormatError,
+    StorageError,
+    shown,
+)
+
+FOLDER = Path(__file__).parent / "static"
+KINDS = {"index.html": "text/html", "page.js": "text/javascript", "page.css": "text/css"}
+
+
+def page() -> dict[str, str]:
+    """The files by name."""
+    try:
+        return {name: (FOLDER / name).read_text() for name in KINDS}
+    except OSError:
+        raise MissingDependencyError(
+            "The dashboard's page has not been built: run `make page` in the checkout (it needs Node.js and npm), "
+            "or install a released wheel, which carries it."
+        ) from None
+
 
 MOST_DETAILS = 400
 """Individuals whose networks are in the file: the best one's ancestors, the living, and the best of the rest."""
@@ -24,7 +51,7 @@ def export(place: Path, target: Path) -> int:
     if not found:
         raise PopulationFormatError(f"There is no experiment in '{shown(place)}'; give an experiment or a folder.")
     documents: dict[str, Any] = {
-        "/api": api.about(control=False, single=len(found) == 1, name=shown(place.resolve().name)),
+        "/api": documents.about(control=False, single=len(found) == 1, name=shown(place.resolve().name)),
         "/api/experiments": {"experiments": [summary(one) for one in found]},
     }
     for one in found:
@@ -43,21 +70,21 @@ def export(place: Path, target: Path) -> int:
 def _documents(one: Watched) -> dict[str, Any]:
     one.reader.refresh()
     root = f"/api/experiments/{one.found.key}"
-    documents: dict[str, Any] = {
+    found: dict[str, Any] = {
         root: standing(one.reader),
-        f"{root}/individuals": api.individuals(one.reader),
-        f"{root}/curve": api.curve(one.reader),
+        f"{root}/individuals": documents.individuals(one.reader),
+        f"{root}/curve": documents.curve(one.reader),
         f"{root}/workers": one.crew.crew(),
     }
     chosen = _chosen(one)
     for identity in chosen:
         try:
-            documents[f"{root}/individuals/{identity}"] = one.details.individual(identity)
+            found[f"{root}/individuals/{identity}"] = one.details.individual(identity)
         except (ConcurrencyError, DataError, StorageError):
             continue
     for identity in chosen[:40]:
-        documents[f"{root}/lineage/{identity}"] = one.details.lineage(identity)
-    return documents
+        found[f"{root}/lineage/{identity}"] = one.details.lineage(identity)
+    return found
 
 
 def _chosen(one: Watched) -> list[str]:

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import msgspec
 
-from genepool.dashboard import records
-from genepool.dashboard.records import ShortBirth, ShortResult
-from genepool.dashboard.table import Names, Table
+from genepool.dashboard import table
+from genepool.dashboard.table import Names, ShortBirth, ShortResult, Table
 from genepool.errors import ConcurrencyError, DataError, GenepoolError, StorageError, shown
-from genepool.population import Birth, Census, DirectoryView, Files, Fossil, Individual, Result, State, naming
-from genepool.population.events import Event
-from genepool.population.log import LogTail, Place, read_place
-from genepool.population.manifest import read_manifest
-from genepool.population.shards import Known
+from genepool.population import Birth, Census, DirectoryView, Files, Fossil, Individual, Result, State
+from genepool.population.directory import names
+from genepool.population.directory.archive import Event
+from genepool.population.directory.log import LogTail, Place, read_place
+from genepool.population.directory.manifest import read_manifest
+from genepool.population.directory.shards import Known
 
 PASSING = frozenset({State.STAGING, State.COLLECTED})
 """States of entries that are not individuals yet, or not any more."""
@@ -111,7 +111,7 @@ class Reader:
             self.census = sweep.census()
             self.sweep_training = [i for i in sweep.individuals if i.state is State.TRAINING]
             self.quarantined = [i for i in sweep.individuals if i.state is State.QUARANTINED]
-            self.foreign = [naming.printable(name) for name in sweep.foreign[:LATEST_EVENTS]]
+            self.foreign = [names.printable(name) for name in sweep.foreign[:LATEST_EVENTS]]
 
     # -- the living ----------------------------------------------------------------------------------------------------
 
@@ -122,12 +122,12 @@ class Reader:
         row = self.table.rows.get(individual.id)
         if row is not None:
             known = self.table.get(row, "state"), self.table.get(row, "epoch")
-            if known == (ord(individual.state.value), individual.epoch):
+            if known == (ord(individual.state.value), individual.claim):
                 return True
         if individual.state is State.QUARANTINED:
             self.damaged.discard(individual.id)
             if row is not None:
-                self._put(row, state=ord("Q"), epoch=0)
+                self._put(row, state=ord("Q"), claim=0)
             return True
         try:
             self._read(individual, row)
@@ -153,13 +153,13 @@ class Reader:
         result: Result | ShortResult | None,
         **place: int,
     ) -> None:
-        values: dict[str, float] = {"state": ord(individual.state.value), "epoch": individual.epoch, **place}
+        values: dict[str, float] = {"state": ord(individual.state.value), "epoch": individual.claim, **place}
         if birth is not None:
-            values |= {**records.of_birth(birth), "mutation": self.mutations.number(records.mutation_of(birth))}
+            values |= {**table.of_birth(birth), "mutation": self.mutations.number(table.mutation_of(birth))}
         if result is not None:
-            values |= records.of_result(result)
+            values |= table.of_result(result)
         if result is not None or individual.state is State.TRAINING:
-            values["worker"] = self.workers.number(records.worker_of(individual, result))
+            values["worker"] = self.workers.number(table.worker_of(individual, result))
         with self.lock:
             row = self.table.rows.get(individual.id)
             if row is None:
@@ -191,8 +191,8 @@ class Reader:
                 self._latest.append((who, document))
                 continue
             try:
-                fossil = records.fossils.decode(document)
-                individual = naming.parse(fossil.name)
+                fossil = table.fossils.decode(document)
+                individual = names.parse(fossil.name)
                 if individual is None or individual.id != fossil.birth.id:
                     raise ValueError("a record of somebody else")
                 self._record(

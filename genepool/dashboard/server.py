@@ -26,12 +26,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from genepool.dashboard import api
-from genepool.dashboard.assets import KINDS, page
+from genepool.dashboard import documents
 from genepool.dashboard.control import Order, obey
-from genepool.dashboard.folder import Folder, Watched
+from genepool.dashboard.experiments import Folder, Watched
+from genepool.dashboard.export import KINDS, page
 from genepool.dashboard.guard import Guard
-from genepool.dashboard.standing import standing
+from genepool.dashboard.status import standing
 from genepool.errors import GenepoolError, PopulationFormatError, SettingsError, StorageError, shown
 
 A_MESSAGE = 5000
@@ -64,7 +64,7 @@ class Dashboard:
                 Route(f"{each}/individuals/{{id}}/model", self._model),
                 Route(f"{each}/lineage/{{id}}", self._of_one(lambda one, r: one.details.lineage(_id(r)))),
                 Route(f"{each}/workers", self._of_one(lambda one, request: one.crew.crew())),
-                Route(f"{each}/curve", self._of_one(lambda one, request: api.curve(one.reader))),
+                Route(f"{each}/curve", self._of_one(lambda one, request: documents.curve(one.reader))),
                 Route(f"{each}/events", self._events),
                 Route(f"{each}/control", self._control, methods=["POST"]),
             ],
@@ -84,7 +84,7 @@ class Dashboard:
 
     async def _about(self, request: Request) -> Response:
         name = shown(self._folder.place.resolve().name)
-        return _json(api.about(control=self._token is not None, single=self._folder.single, name=name))
+        return _json(documents.about(control=self._token is not None, single=self._folder.single, name=name))
 
     async def _experiments(self, request: Request) -> Response:
         return _json({"experiments": await run_in_threadpool(self._folder.experiments)})
@@ -100,8 +100,8 @@ class Dashboard:
         return await self._folder.watched(request.path_params["key"])
 
     def _individuals(self, one: Watched, request: Request) -> Any:
-        since = api.sequence_of(one.reader, request.query_params.get("since", ""))
-        return api.individuals(one.reader, since or 0)
+        since = documents.sequence_of(one.reader, request.query_params.get("since", ""))
+        return documents.individuals(one.reader, since or 0)
 
     async def _dna(self, request: Request) -> Response:
         one, identity = await self._watched(request), _id(request)
@@ -154,12 +154,12 @@ async def _feed(one: Watched, cursor: str, is_ending: Callable[[], bool]) -> Asy
     try:
         yield "retry: 1500\n\n"
         while not is_ending():
-            since = api.sequence_of(one.reader, cursor)
+            since = documents.sequence_of(one.reader, cursor)
             if since is None:  # from before a restart: its numbers mean nothing here
                 since, cursor = 0, f"{one.reader.boot}-0"
                 yield "event: reset\ndata: {}\n\n"
             if since < one.reader.table.sequence:
-                rows = await run_in_threadpool(api.individuals, one.reader, since, A_MESSAGE)
+                rows = await run_in_threadpool(documents.individuals, one.reader, since, A_MESSAGE)
                 cursor = rows["cursor"]
                 yield f"event: rows\nid: {cursor}\ndata: {_text(rows)}\n\n"
             if one.bulletin.is_due():
@@ -167,7 +167,7 @@ async def _feed(one: Watched, cursor: str, is_ending: Callable[[], bool]) -> Asy
             if one.bulletin.number != told:
                 told = one.bulletin.number
                 yield f"event: standing\ndata: {one.bulletin.text}\n\n"
-            if (api.sequence_of(one.reader, cursor) or 0) >= one.reader.table.sequence:
+            if (documents.sequence_of(one.reader, cursor) or 0) >= one.reader.table.sequence:
                 await asyncio.sleep(LOOK_EVERY)
     finally:
         one.followers -= 1

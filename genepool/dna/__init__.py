@@ -1,14 +1,12 @@
 """DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its cost. No torch in here."""
 
 from genepool.dna.codec import decode, encode, encode_in_a_line, read, write
-from genepool.dna.cost import Cost, cost, individual_flops
 from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex
+from genepool.dna.flops import Capacity, CapacityLimit, Requirements, capacity, individual_flops, requirements
 from genepool.dna.graph import DNA
-from genepool.dna.initial import initial
-from genepool.dna.price import Price, price
-from genepool.dna.shapes import Shape, Shapes, cropped, shapes
-from genepool.dna.size import Largest, Size, size
-from genepool.dna.widths import in_steps
+from genepool.dna.shapes import Shape, Shapes, cropped, in_steps, shapes
+from genepool.dna.step_time import StepTime, step_time
+from genepool.dna.zoo import initial
 
 __all__ = [
     "DNA",
@@ -22,13 +20,13 @@ __all__ = [
     "Shape",
     "Shapes",
     "shapes",
-    "Cost",
-    "cost",
-    "Price",
-    "price",
-    "Size",
-    "size",
-    "Largest",
+    "Requirements",
+    "requirements",
+    "StepTime",
+    "step_time",
+    "Capacity",
+    "capacity",
+    "CapacityLimit",
     "cropped",
     "in_steps",
     "individual_flops",

@@ -17,8 +17,8 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from genepool.dna.elements import Conv, Edge, Identity, Vertex
-from genepool.dna.rules import check, usual_order
 from genepool.dna.topology import topological_order
+from genepool.dna.validation import check, usual_order
 
 
 class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):

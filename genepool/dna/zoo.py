@@ -1,4 +1,8 @@
-"""Hand-designed networks of the paper's first table, and the initial one, as DNA.
+"""The initial individual and the hand-designed networks of Table 1 in the paper, as DNA.
+
+The trivial individual that every experiment begins with (the paper's "Initial Conditions").
+
+Hand-designed networks of the paper's first table, and the initial one, as DNA.
 
 They show what the search space holds, and serve as yardsticks and as known answers in tests. Widths are depth factors,
 so a network whose first layer has 16 channels depends on the number of channels of the images.
@@ -12,9 +16,18 @@ from msgspec.structs import replace
 
 from genepool.dna.elements import SKIP_PRECEDENCE, Conv, Identity, Vertex
 from genepool.dna.graph import DNA
-from genepool.dna.initial import INPUT, OUTPUT, initial
 from genepool.errors import SettingsError
 from genepool.registry import nearest
+
+INPUT = Vertex(id="input", type="linear", inputs_mutable=False, properties_mutable=False)
+OUTPUT = Vertex(id="output", type="linear", outputs_mutable=False, properties_mutable=False)
+
+
+def initial(learning_rate: float = 0.1) -> DNA:
+    """Input, global pool, output: one fully connected layer on the channel means, no convolution."""
+    trunk = Identity(id="trunk", from_vertex=INPUT.id, to_vertex=OUTPUT.id)
+    return DNA(learning_rate=learning_rate, vertices=(INPUT, OUTPUT), edges=(trunk,))
+
 
 MODEST = 16
 """Channels of a modest network."""

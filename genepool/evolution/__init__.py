@@ -1,25 +1,25 @@
 """The evolutionary algorithm: what a worker does with a population. No torch in here."""
 
-from genepool.evolution.affordability import FREE_OF_CHARGE, NOTHING, Pricing, Sizing
 from genepool.evolution.budget import Budget, Spending
-from genepool.evolution.interventions import Escape, Intervention
-from genepool.evolution.planning import Phase, Planning
+from genepool.evolution.child_limits import FREE_OF_CHARGE, NOTHING, Capacities, StepTimes
+from genepool.evolution.escape import Escape, Intervention
 from genepool.evolution.reproduction import Breeding, Founder, Newborn, first_birth, next_birth
 from genepool.evolution.selection import SELECTIONS, Pair
-from genepool.evolution.setpoint import SETPOINTS, Decision
+from genepool.evolution.set_point import SET_POINTS, Decision
+from genepool.evolution.training_budget import Phase, Planning
 from genepool.evolution.worker import Job, Rules, Worker
 
 __all__ = [
     "Worker",
     "Rules",
-    "Pricing",
+    "StepTimes",
     "FREE_OF_CHARGE",
-    "Sizing",
+    "Capacities",
     "NOTHING",
     "Job",
     "SELECTIONS",
     "Pair",
-    "SETPOINTS",
+    "SET_POINTS",
     "Decision",
     "Breeding",
     "Founder",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from genepool.evolution.planning import Phase
+from genepool.evolution.training_budget import Phase
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,8 +12,8 @@ from genepool.dna import DNA, Shape, decode, encode_in_a_line, in_steps, initial
 from genepool.errors import MutationError
 from genepool.evaluation import EVERYTHING_AS_SET, Plan
 from genepool.mutations import ELEVEN, mutate
+from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, own_odds
 from genepool.population import Birth, Individual
-from genepool.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, own_odds
 
 REDRAWS = 30
 COPY = "identity"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA, Largest, Shape
+from genepool.dna import DNA, CapacityLimit, Shape
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -25,9 +25,9 @@ from genepool.errors import (
     StorageError,
 )
 from genepool.evaluation import Evaluator, Plan, Second, Trained
-from genepool.evolution import setpoint
-from genepool.evolution.affordability import FREE_OF_CHARGE, NOTHING, Costs, Pricing, Question, Sizing
-from genepool.evolution.planning import SHORTEST, Phase, Planning
+from genepool.evolution import set_point
+from genepool.evolution.child_limits import FREE_OF_CHARGE, NOTHING, Capacities, ChildLimits, Question, StepTimes
+from genepool.evolution.monitor import TrainingMonitor
 from genepool.evolution.reproduction import (
     Breeding,
     Founder,
@@ -40,10 +40,10 @@ from genepool.evolution.reproduction import (
     renewed_birth,
 )
 from genepool.evolution.selection import Pair, Selection, tournament
-from genepool.evolution.setpoint import SetPoint
-from genepool.evolution.watchman import Watchman
+from genepool.evolution.set_point import SetPoint
+from genepool.evolution.training_budget import SHORTEST, Phase, Planning
 from genepool.population import Birth, Checkpoint, Individual, Population, State
-from genepool.population.naming import WEIGHTS
+from genepool.population.directory.names import WEIGHTS
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +62,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """Of the settings that these come from."""
     population_size: int = 1000
     selection: Selection = tournament
-    setpoint: SetPoint = setpoint.damped
+    set_point: SetPoint = set_point.damped
     breeding: Breeding = Breeding()
     planning: Planning = Planning()
     affordable: int = 0
     """Steps that a child must have time for; 0: any child will do."""
-    largest: Largest | None = None
+    largest: CapacityLimit | None = None
     """What a child may not outgrow, or its mutation is drawn again; None: it is born, whatever becomes of it."""
     checkpoint_every: float = 60.0
     """Seconds between two checkpoints of one training."""
@@ -106,8 +106,8 @@ class Worker:
         evaluator: Callable[[int], Evaluator],
         reason_to_stop: Callable[[], str | None] = lambda: None,
         phase: Callable[[], Phase] = Phase,
-        price: Pricing = lambda dna, crop: FREE_OF_CHARGE,
-        size: Sizing = lambda dna: NOTHING,
+        step_time: StepTimes = lambda dna, crop: FREE_OF_CHARGE,
+        size: Capacities = lambda dna: NOTHING,
         image: Shape | None = None,
         founder: Founder | None = None,
         finishing: int = 1,
@@ -117,7 +117,7 @@ class Worker:
         self.population, self.rng = population, rng
         self.reason_to_stop, self.clock = reason_to_stop, clock
         self._read_rules, self._evaluator, self._sleep = rules, evaluator, sleep
-        self._phase, self._costs = phase, Costs(price, size, image)
+        self._phase, self._child_limits = phase, ChildLimits(step_time, size, image)
         self._founder, self._finishing = founder, finishing
         self.rules = rules()
         self._steps = self._troubles = 0
@@ -138,7 +138,7 @@ class Worker:
     def _live_on(self) -> None:
         """One step, and then the burials."""
         self._steps += 1
-        self.population.beat("step", self._steps)
+        self.population.heartbeat("step", self._steps)
         self.step()
         for individual in self.population.garbage():
             self.population.collect(individual)
@@ -164,7 +164,7 @@ class Worker:
         for individual in (better, worse):
             if self._is_to_be_forgotten(individual):
                 return self._renew(individual)
-        decision = self.rules.setpoint(self.population.census(), self.rules.population_size, self.rng)
+        decision = self.rules.set_point(self.population.census(), self.rules.population_size, self.rng)
         if decision.kill and self._enough_alive():
             self.population.kill(worse)
         return self._reproduce(better) if decision.reproduce else None
@@ -208,7 +208,7 @@ class Worker:
 
     def _enough_alive(self) -> bool:
         """Whether one may die; counted for this very death if it is close, for old counts could end in extinction."""
-        needed = setpoint.floor(self.rules.population_size)
+        needed = set_point.floor(self.rules.population_size)
         # Close is a quarter above the floor: at the set-point, twice the floor, no step can afford to count everybody.
         return self.population.census().alive > 1.25 * needed or self.population.census(fresh=True).alive >= needed
 
@@ -219,7 +219,7 @@ class Worker:
         if (job := self._recombine(parent, dna, plan, affordable)) is not None:
             return job
         birth, child = next_birth(
-            parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable, self._costs.image
+            parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable, self._child_limits.image
         )
         return Job(self.population.create(birth, parent=parent), birth, child, parent=parent)
 
@@ -238,7 +238,7 @@ class Worker:
             self.rules.version,
             plan,
             affordable=affordable,
-            image=self._costs.image,
+            image=self._child_limits.image,
         )
         if newborn is None:
             return None
@@ -273,9 +273,9 @@ class Worker:
         """Whether a child may be born: it can be afforded, and is not too large to be trained at all."""
         questions = []
         if steps := self.rules.affordable:
-            questions.append(self._costs.affordable(plan, steps, self.population, parent))
+            questions.append(self._child_limits.affordable(plan, steps, self.population, parent))
         if self.rules.largest is not None:
-            questions.append(self._costs.bearable(self.rules.largest))
+            questions.append(self._child_limits.bearable(self.rules.largest))
         return lambda child: all(question(child) for question in questions)
 
     def _ranking(self) -> list[Individual]:
@@ -336,7 +336,7 @@ class Worker:
                 seed=job.birth.training_seed,
                 inherited=self._heritage(job),
                 checkpoint=job.checkpoint.data if job.checkpoint else None,
-                observe=self._watchman(job.individual),
+                observe=self._monitor(job.individual),
                 plan=plan_of(job.birth),
                 **({"second": second} if second else {}),  # an evaluator that knows but one parent will mostly do
             )
@@ -346,8 +346,8 @@ class Worker:
                 self.population.quarantine(spoilt, "weights")
             raise ConcurrencyError(f"Individual {job.individual.id} has no usable weights: {error}") from error
 
-    def _watchman(self, individual: Individual) -> Watchman:
-        return Watchman(
+    def _monitor(self, individual: Individual) -> TrainingMonitor:
+        return TrainingMonitor(
             self.population,
             individual,
             checkpoint_every=self.rules.checkpoint_every,

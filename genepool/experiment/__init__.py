@@ -3,18 +3,23 @@
 No logic of its own: what evolves is in evolution/, what is stored in population/, what trains in nn/.
 """
 
-from genepool.experiment.accounts import Accounts
-from genepool.experiment.course import Course
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.names import lacking_mutations
-from genepool.experiment.values import breeding_of, budget_of, escape_of, planning_of, source_of
-from genepool.experiment.watch import Watch
+from genepool.experiment.rules import (
+    CurrentRules,
+    breeding_of,
+    budget_of,
+    escape_of,
+    lacking_mutations,
+    planning_of,
+    source_of,
+)
+from genepool.experiment.stopping import Accounts, StopCondition
 
 __all__ = [
     "Experiment",
     "Accounts",
-    "Course",
-    "Watch",
+    "CurrentRules",
+    "StopCondition",
     "breeding_of",
     "budget_of",
     "escape_of",

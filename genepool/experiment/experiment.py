@@ -16,29 +16,34 @@ from typing import TYPE_CHECKING, Any
 
 from genepool.analysis import Ancestor, Change, History, Mark, Point, Row, front, lineage, marks
 from genepool.dna import Shape
-from genepool.engines.processes import Crew
 from genepool.errors import ConcurrencyError, DataError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
     FREE_OF_CHARGE,
     NOTHING,
+    Capacities,
     Founder,
     Intervention,
     Phase,
-    Pricing,
     Rules,
-    Sizing,
     Spending,
+    StepTimes,
     Worker,
 )
-from genepool.experiment.costs import pricing_of, sizing_of
-from genepool.experiment.course import Course
-from genepool.experiment.names import check_names, lacking_mutations, lacking_rules
-from genepool.experiment.values import escape_of, rules_of, source_of
-from genepool.experiment.watch import Watch
-from genepool.plugins import look_again
+from genepool.evolution.child_limits import capacities_of, step_times_of
+from genepool.experiment.rules import (
+    CurrentRules,
+    check_names,
+    escape_of,
+    lacking_mutations,
+    lacking_rules,
+    rules_of,
+    source_of,
+)
+from genepool.experiment.start import Start, keep, recall
+from genepool.experiment.stopping import StopCondition
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State
-from genepool.population.manifest import (
+from genepool.population.directory.manifest import (
     Manifest,
     Published,
     config_versions,
@@ -47,12 +52,13 @@ from genepool.population.manifest import (
     read_config,
     read_manifest,
 )
+from genepool.registry import look_again
 from genepool.settings import FIXED, Settings, changed, from_values, to_values
-from genepool.start import Start, keep, recall
+from genepool.workers.local import LocalPool
 
 if TYPE_CHECKING:
-    from genepool.nn.data import Dataset
-    from genepool.nn.sources import Source
+    from genepool.data import Source
+    from genepool.data.dataset import Dataset
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +78,7 @@ class Experiment:
     def create(cls, path: str | os.PathLike[str], settings: Settings, start: Start | None = None) -> Experiment:
         """A new experiment, or the one that is there if it was made with the same fixed settings.
 
-        With a start (genepool.start) its first individuals are that network, not the trivial one.
+        With a start (genepool.experiment.start) its first individuals are that network, not the trivial one.
         """
         path = Path(path)
         if start is not None:
@@ -227,16 +233,16 @@ class Experiment:
         `look` is called about twice a second. Whatever it raises, and Ctrl-C, ends the run with nothing lost: trainings
         are handed over. Plugins are modules or .py files; this process must have loaded them itself.
         """
-        from genepool.nn.data import prepare
+        from genepool.data.dataset import prepare
 
         self.require_rules()
         prepare(self.source())  # once, and not by all workers at the same time; bad images are told of here
         words = [word for plugin in plugins for word in ("--plugin", plugin)]
-        crew = Crew(self.path, self.settings().workers or os.cpu_count() or 1, words)
+        pool = LocalPool(self.path, self.settings().workers or os.cpu_count() or 1, words)
         try:
-            crew.work(look)
+            pool.work(look)
         except BaseException:
-            crew.stop()
+            pool.stop()
             raise
 
     def source(self, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
@@ -258,8 +264,8 @@ class Experiment:
 
         On a GPU the bytes are its own, shared by so many workers.
         """
+        from genepool.nn.device import choose_device, gpus, share_of_gpu
         from genepool.nn.evaluator import evaluator_for
-        from genepool.nn.runtime import choose_device, gpus, share_of_gpu
 
         where = choose_device(device, number)
         if where.type == "cuda":  # networks live there, so that memory is what they must fit into
@@ -294,13 +300,13 @@ class Experiment:
             log.warning("This worker lacks %s and %s; start one with --plugin to have it used.", name, names[name])
         self._told |= names.keys()
 
-    def pricing(self, data: Dataset) -> Pricing:
+    def step_times(self, data: Dataset) -> StepTimes:
         """What networks cost on these images."""
-        return pricing_of(data.image, len(data.classes), self.manifest.settings["batch"])
+        return step_times_of(data.image, len(data.classes), self.manifest.settings["batch"])
 
-    def sizing(self, data: Dataset) -> Sizing:
+    def capacities(self, data: Dataset) -> Capacities:
         """How large networks are for these images."""
-        return sizing_of(data.image, len(data.classes))
+        return capacities_of(data.image, len(data.classes))
 
     def worker(
         self,
@@ -308,8 +314,8 @@ class Experiment:
         evaluator: Callable[[int], Evaluator],
         reason_to_stop: Callable[[], str | None],
         phase: Callable[[], Phase] = Phase,
-        pricing: Pricing = lambda dna, crop: FREE_OF_CHARGE,
-        sizing: Sizing = lambda dna: NOTHING,
+        step_times: StepTimes = lambda dna, crop: FREE_OF_CHARGE,
+        capacities: Capacities = lambda dna: NOTHING,
         spent: Callable[[], Spending] | None = None,
         image: Shape | None = None,
         finishing: int = 1,
@@ -322,12 +328,12 @@ class Experiment:
         return Worker(
             population,
             rng,
-            rules=Course(self, population.who, spent or Watch(self).spent),
+            rules=CurrentRules(self, population.who, spent or StopCondition(self).spent),
             evaluator=evaluator,
             reason_to_stop=reason_to_stop,
             phase=phase,
-            price=pricing,
-            size=sizing,
+            step_time=step_times,
+            size=capacities,
             image=image,
             founder=self.founder(),
             finishing=finishing,

@@ -1,6 +1,6 @@
 """The eleven mutations of the paper, two that grow faster, the door for more. Randomness is an argument; no torch."""
 
-from genepool.mutations import connection, convolution, growth, numeric, training
+from genepool.mutations import growth, numbers, structure
 from genepool.mutations.base import ELEVEN, MUTATIONS, Mutated, Mutation, apply, mutate, new_id
 
 __all__ = [
@@ -11,9 +11,7 @@ __all__ = [
     "apply",
     "mutate",
     "new_id",
-    "training",
-    "numeric",
-    "convolution",
-    "connection",
     "growth",
+    "numbers",
+    "structure",
 ]

@@ -2,7 +2,7 @@
 
 A mutation takes a DNA and a source of random numbers and returns another DNA; it never changes the one it was given. A
 mutation that cannot act on this DNA raises MutationError, and another one is drawn. To add one: a class with `mutate`,
-and a registration here, in a plugin (genepool.plugins), or through the entry point group `genepool.mutations`.
+and a registration here, in a plugin (genepool.registry), or through the entry point group `genepool.mutations`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from genepool.dna import DNA, Conv, Vertex
 from genepool.errors import MutationError
 from genepool.mutations.base import MUTATIONS, new_id
-from genepool.mutations.numeric import random_conv
+from genepool.mutations.numbers import random_conv
 
 FIRST_WIDTH, WIDEST = 6.0, 4.0
 """Channels of a first convolution for each channel of the images, and times how many at most; by its logarithm."""

@@ -11,28 +11,31 @@ import msgspec
 import numpy as np
 import torch
 
-from genepool.dna import DNA, Cost, Largest, Shape, Size, cost, cropped, individual_flops, size
-from genepool.dna.cost import PROCESS
+from genepool.data.dataset import Dataset
+from genepool.dna import (
+    DNA,
+    Capacity,
+    CapacityLimit,
+    Requirements,
+    Shape,
+    capacity,
+    cropped,
+    individual_flops,
+    requirements,
+)
+from genepool.dna.flops import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
-from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Second, Trained, ignore
-from genepool.nn.accuracy import accuracy
-from genepool.nn.augment import Normaliser
-from genepool.nn.data import Dataset
-from genepool.nn.inheritance import Inheritance, inherit_weights
-from genepool.nn.latency import milliseconds
+from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Objective, Observer, Plan, Second, Trained, ignore
+from genepool.mutations.recombination import FUSION
+from genepool.nn.batches import Normaliser, resident
+from genepool.nn.device import give_memory_back, is_mixed, threads
+from genepool.nn.inheritance import Inheritance, fused, inherit_function, inherit_weights, mixed
+from genepool.nn.measure import accuracy, milliseconds
 from genepool.nn.model import Model
-from genepool.nn.pace import FEWEST
-from genepool.nn.precision import is_mixed
-from genepool.nn.preserving import inherit_function
-from genepool.nn.race import IMAGES
-from genepool.nn.recombination import fused, mixed
-from genepool.nn.resident import resident
-from genepool.nn.runtime import give_memory_back, threads
 from genepool.nn.schedules import SCHEDULES
-from genepool.nn.training import Recipe, Training
+from genepool.nn.step_count import FEWEST, IMAGES
+from genepool.nn.trainer import Recipe, Training
 from genepool.nn.weights import from_bytes, to_bytes
-from genepool.objective import Objective
-from genepool.recombination import FUSION
 from genepool.settings import Settings
 
 CURVE_POINTS = 100
@@ -84,17 +87,17 @@ class TorchEvaluator:
         """See genepool.evaluation.Evaluator."""
         ledger = _Ledger(self.objective, look=min(IMAGES, self._validation_images))
         try:
-            ledger.cost = cost(dna, self._image, self._classes, self.recipe.batch)
-            ledger.size = size(dna, self._image, self._classes)
-            beside = self._beside(inherited, checkpoint, second, ledger.cost.parameters)
-            _guard(ledger.cost, ledger.size, beside, self.limits)
+            ledger.requirements = requirements(dna, self._image, self._classes, self.recipe.batch)
+            ledger.size = capacity(dna, self._image, self._classes)
+            beside = self._beside(inherited, checkpoint, second, ledger.requirements.parameters)
+            _guard(ledger.requirements, ledger.size, beside, self.limits)
             give_memory_back(beyond=PROCESS)
             image = cropped(self._image, plan.crop)
-            ledger.training_cost = ledger.cost
+            ledger.training_requirements = ledger.requirements
             if image != self._image:
-                ledger.training_cost = cost(dna, image, self._classes, self.recipe.batch)
+                ledger.training_requirements = requirements(dna, image, self._classes, self.recipe.batch)
             model = self.unfold(dna, seed, image)
-            recipe = self._recipe(plan, ledger.training_cost)
+            recipe = self._recipe(plan, ledger.training_requirements)
             ledger.training = Training(
                 model, self.data, recipe, seed=seed, device=self.device, plan=plan, measure=self._look_at
             )
@@ -130,14 +133,14 @@ class TorchEvaluator:
         average = 2 * 4 * parameters if self.recipe.averaging else 0
         return 2 * parents + len(checkpoint or b"") + 64 * len(self.data.train_labels) + average
 
-    def _recipe(self, plan: Plan, cost: Cost) -> Recipe:
+    def _recipe(self, plan: Plan, requirements: Requirements) -> Recipe:
         """In the arithmetic that the plan asks for, with the number of steps that its operations allow."""
         recipe = self.recipe
         if plan.precision:
             recipe = msgspec.structs.replace(recipe, mixed=plan.precision != "float32")
         if not plan.flops:
             return recipe
-        steps = max(FEWEST, int(plan.flops / cost.training.total))
+        steps = max(FEWEST, int(plan.flops / requirements.training.total))
         return msgspec.structs.replace(recipe, steps=min(steps, plan.most or steps))
 
     def _inherit(self, model: Model, inherited: bytes | None, training: Training) -> Inheritance:
@@ -229,10 +232,10 @@ class _Ledger:
         """Images for a look on the way."""
         self.started = time.perf_counter()
         self.objective = objective
-        self.cost: Cost | None = None
-        self.size = Size(0, 0)
+        self.requirements: Requirements | None = None
+        self.size = Capacity(0, 0)
         self.milliseconds: float | None = None
-        self.training_cost: Cost | None = None
+        self.training_requirements: Requirements | None = None
         """The same, for the crops that it is trained on."""
         self.inheritance = Inheritance()
         self.training: Training | None = None
@@ -246,11 +249,11 @@ class _Ledger:
             fitness=self._fitness(accuracy),
             accuracy=accuracy or 0.0,
             reason=reason,
-            parameters=self.cost.parameters if self.cost else 0,
+            parameters=self.requirements.parameters if self.requirements else 0,
             flops_image=self.size.flops,
             milliseconds=self.milliseconds,
-            flops_forward=self.cost.forward.total if self.cost else 0,
-            flops_training=self.training_cost.training.total if self.training_cost else 0,
+            flops_forward=self.requirements.forward.total if self.requirements else 0,
+            flops_training=self.training_requirements.training.total if self.training_requirements else 0,
             flops=self._flops(steps),
             steps=steps,
             inherited=self.inheritance.inherited,
@@ -272,19 +275,19 @@ class _Ledger:
         return self.objective.fitness(accuracy, self.size.flops, self.milliseconds)
 
     def _flops(self, steps: int) -> int:
-        if self.cost is None or self.training_cost is None:
+        if self.requirements is None or self.training_requirements is None:
             return 0
-        settling = self.training.settled * self.training_cost.batch if self.training else 0
+        settling = self.training.settled * self.training_requirements.batch if self.training else 0
         looked = self.look if self.training and self.training.referee.verdict else 0
-        validation = individual_flops(self.cost, 0, self.validated + looked)
-        return individual_flops(self.training_cost, steps, settling) + validation
+        validation = individual_flops(self.requirements, 0, self.validated + looked)
+        return individual_flops(self.training_requirements, steps, settling) + validation
 
 
-def _guard(cost: Cost, size: Size, beside: int, limits: Limits) -> None:
+def _guard(requirements: Requirements, size: Capacity, beside: int, limits: Limits) -> None:
     """Refuses a network before anything is allocated: the kernel would kill the worker, not the network."""
-    if (fault := Largest(limits.parameters, limits.flops).fault(size)) is not None:
+    if (fault := CapacityLimit(limits.parameters, limits.flops).fault(size)) is not None:
         raise ModelTooLargeError(fault)
-    needed = cost.memory + beside
+    needed = requirements.memory + beside
     if limits.share is not None and needed > limits.share:
         raise ModelTooLargeError(
             f"training needs up to {_gib(needed)}, over the {_gib(limits.share)} that are this worker's share of the "

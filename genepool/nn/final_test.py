@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genepool.dna.cost import VALIDATED
+from genepool.data import Source
+from genepool.data.dataset import Dataset
+from genepool.dna.flops import VALIDATED
 from genepool.errors import DataError
-from genepool.nn.accuracy import accuracy
-from genepool.nn.augment import Normaliser
-from genepool.nn.data import Dataset
+from genepool.nn.batches import Normaliser
+from genepool.nn.measure import accuracy
 from genepool.nn.model import Model
-from genepool.nn.sources import Source
 
 
 def test_accuracy(model: Model, source: Source, data: Dataset, normalise: Normaliser) -> float:

@@ -1,12 +1,25 @@
-"""Stochastic gradient descent with momentum and weight decay, in four operations on all tensors at once.
+"""Stochastic gradient descent on all tensors at once, and the average of its last weights.
+
+Stochastic gradient descent with momentum and weight decay, in four operations on all tensors at once.
 
 Not torch.optim: importing that costs over a second in each new process, and this is as fast.
+
+The average of a training's last weights, which is what is kept of it.
+
+Differs from the paper, which keeps the weights of the last step. These are a sample from where the noise of the batches
+has carried them; their mean over the last steps lies closer to the middle (Polyak averaging, over a tail). The moving
+averages of batch normalisation are not averaged with the weights, because activations are no linear function of those:
+they are found anew, with a few batches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
+
+from genepool.nn.model import Activation
 
 
 class SGD:
@@ -36,3 +49,73 @@ class SGD:
                 torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate * self.momentum)
             else:
                 torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate)
+
+
+EVERY = 5
+"""Steps between two weights that go into the average: neighbours hardly differ, and so it costs nothing."""
+BATCHES = 10
+"""For the statistics of batch normalisation."""
+
+
+class TailAverage:
+    """The mean of the weights over the last part of a training, whose end may move while it goes on."""
+
+    def __init__(self, model: nn.Module, part: float) -> None:
+        self.part = part
+        self.count = 0
+        self.values: list[Tensor] = []
+        """One for each parameter, as long as `count` is not 0."""
+        self._parameters: list[Tensor] = list(model.parameters())
+
+    def after(self, done: int, steps: int) -> None:
+        """To be told of every step; `steps` are those in all, as far as they are known, else 0."""
+        if not self.part or (done % EVERY and done != steps):
+            return
+        if done <= (1 - self.part) * steps or not steps:
+            self.count, self.values = 0, []  # it begins later than was thought
+            return
+        self.count += 1
+        with torch.no_grad():
+            if self.count == 1:
+                self.values = [parameter.clone() for parameter in self._parameters]
+            else:
+                torch._foreach_lerp_(self.values, self._parameters, 1 / self.count)
+
+    def settle(self) -> None:
+        """Makes the average the network's weights."""
+        with torch.no_grad():
+            for parameter, value in zip(self._parameters, self.values, strict=True):
+                parameter.copy_(value)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint has to keep."""
+        if not self.part:
+            return {}
+        tensors = {f"average.{i}": value for i, value in enumerate(self.values)}
+        return {**tensors, "averaged": torch.tensor([self.count], dtype=torch.float64)}
+
+    def resume(self, tensors: dict[str, Tensor]) -> None:
+        """Goes back to where a checkpoint was made."""
+        if not self.part:
+            return
+        self.count = int(tensors["averaged"].item())
+        kept = self._parameters if self.count else []
+        self.values = [torch.empty_like(p).copy_(tensors[f"average.{i}"]) for i, p in enumerate(kept)]
+
+
+def find_statistics(model: nn.Module, batches: Iterable[Tensor]) -> int:
+    """Batch normalisation's moving averages for the weights that the network has now; how many batches that took.
+
+    From zero, and divided by the weight that the batches have in them: a true mean, not biased by where it began.
+    """
+    statistics = list(model.buffers())
+    if not statistics:
+        return 0
+    taken = 0
+    with torch.no_grad():
+        torch._foreach_zero_(statistics)
+        for images in batches:
+            model(images)
+            taken += 1
+        torch._foreach_div_(statistics, 1 - Activation.DECAY**taken)
+    return taken

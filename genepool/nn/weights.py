@@ -13,8 +13,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
+from genepool.data.paths import write_atomic
 from genepool.errors import DataError, shown
-from genepool.whole import write_whole
 
 MAX_BYTES = 2**32
 _KINDS = {torch.float64: "F64", torch.float32: "F32"}
@@ -58,7 +58,7 @@ def require_writable(path: Path) -> None:
 def write_weights(data: bytes, path: Path) -> None:
     """Writes a file, which appears whole or not at all."""
     try:
-        write_whole(path, data)
+        write_atomic(path, data)
     except OSError as error:
         raise DataError(f"The weights cannot be written to '{shown(path)}': {error.strerror or error}.") from None
 

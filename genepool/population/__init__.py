@@ -1,8 +1,10 @@
 """The population: individuals as frozen snapshots, the contract, and two stores that keep it."""
 
-from genepool.population.base import Population, PopulationView
-from genepool.population.directory import DirectoryPopulation
-from genepool.population.files import Files
+from genepool.population.contract import Population, PopulationView
+from genepool.population.directory.files import Files
+from genepool.population.directory.manifest import Manifest
+from genepool.population.directory.population import DirectoryPopulation
+from genepool.population.directory.view import DirectoryView
 from genepool.population.individual import (
     Birth,
     Census,
@@ -14,9 +16,7 @@ from genepool.population.individual import (
     State,
     StoredFile,
 )
-from genepool.population.manifest import Manifest
 from genepool.population.memory import MemoryPopulation, MemoryStore
-from genepool.population.view import DirectoryView
 
 __all__ = [
     "Population",

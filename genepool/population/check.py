@@ -21,13 +21,12 @@ from pathlib import Path
 import msgspec
 
 from genepool.errors import ConcurrencyError, DataError
-from genepool.population import naming
-from genepool.population.events import Event, read_events
-from genepool.population.files import Files
-from genepool.population.fossils import Excavation
+from genepool.population.directory import names
+from genepool.population.directory.archive import Event, Excavation, read_events
+from genepool.population.directory.files import Files
+from genepool.population.directory.manifest import config_versions
+from genepool.population.directory.view import DirectoryView
 from genepool.population.individual import Birth, Census, Fossil, Individual, State
-from genepool.population.manifest import config_versions
-from genepool.population.view import DirectoryView
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +96,7 @@ class _Inspection:
         self._size(sweep.census(), bounds)
         return Report(
             violations=self._found,
-            foreign=[naming.printable(place) for place in sweep.foreign],
+            foreign=[names.printable(place) for place in sweep.foreign],
             damaged_lines=excavation.damaged,
             census=sweep.census(),
             fossils=len(fossils),
@@ -138,8 +137,8 @@ class _Inspection:
         return found if isinstance(found, Birth) else None
 
     def _place(self, individual: Individual) -> str:
-        shard = naming.shard_name(naming.shard_of(individual.id, self._view.manifest.shards))
-        return f"pop/{shard}/{naming.encode(individual)}"
+        shard = names.shard_name(names.shard_of(individual.id, self._view.manifest.shards))
+        return f"pop/{shard}/{names.encode(individual)}"
 
     # All of them together.
 
@@ -190,21 +189,21 @@ class _Inspection:
         known += [(f.id, f.result.fitness, f.name) for f in fossils.values() if f.result is not None]
         for identity, fitness, place in known:
             seen = finished.get(identity)
-            if seen is not None and fitness is not None and not naming.same_fitness(seen, fitness):
+            if seen is not None and fitness is not None and not names.same_fitness(seen, fitness):
                 self._broken("I1", place, f"it was finished with fitness {seen}, but another result took its place")
 
     def _path(self, events: list[tuple[str, Event]]) -> None:
-        epochs: dict[tuple[str, str], int] = {}
+        claims: dict[tuple[str, str], int] = {}
         for who, event in events:
-            individual = naming.parse(event.name)
-            if individual is None or not individual.epoch:
+            individual = names.parse(event.name)
+            if individual is None or not individual.claim:
                 continue
-            if individual.epoch < epochs.get((who, event.id), 0):
+            if individual.claim < claims.get((who, event.id), 0):
                 self._broken("I4", event.name, f"{who} brought it back to an earlier epoch")
-            epochs[who, event.id] = individual.epoch
+            claims[who, event.id] = individual.claim
         attempts: dict[str, set[str]] = collections.defaultdict(set)
         for _, event in events:
-            individual = naming.parse(event.name) if event.what == "finish" else None
+            individual = names.parse(event.name) if event.what == "finish" else None
             if individual is not None:
                 attempts[event.id].add(individual.attempt)
         for identity, several in attempts.items():

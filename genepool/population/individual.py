@@ -44,7 +44,7 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     id: str
     state: State
-    epoch: int = 0
+    claim: int = 0
     """Grows at every entry into TRAINING; 0 in the states whose names do not carry it."""
     owner: str = ""
     """Who brought it into this state and, while TRAINING, who trains it; nobody owns what is ALIVE."""
@@ -59,7 +59,7 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def published(self) -> Individual:
         """STAGING to TRAINING, by its creator."""
         self._require(State.STAGING)
-        return self._training(epoch=1, strikes=0, owner=self.owner)
+        return self._training(claim=1, strikes=0, owner=self.owner)
 
     def taken_over(self, who: str, *, progressed: bool) -> Individual:
         """TRAINING to TRAINING under a new owner; one more strike unless the old one got on or handed it over."""
@@ -67,22 +67,22 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         forgiven = progressed or self.owner == FREE
         # A name has one digit for strikes; more than the cap only happens when takers crash before they give it up.
         strikes = 0 if forgiven else min(self.strikes + 1, 9)
-        return self._training(epoch=self.epoch + 1, strikes=strikes, owner=who)
+        return self._training(claim=self.claim + 1, strikes=strikes, owner=who)
 
     def handed_over(self) -> Individual:
         """TRAINING to TRAINING that is free for anybody."""
         self._require(State.TRAINING)
-        return self._training(epoch=self.epoch + 1, strikes=0, owner=FREE)
+        return self._training(claim=self.claim + 1, strikes=0, owner=FREE)
 
     def finished(self, attempt: str, fitness: float) -> Individual:
         """TRAINING to ALIVE, by the attempt that counts from now on."""
         self._require(State.TRAINING)
-        return Individual(id=self.id, state=State.ALIVE, epoch=self.epoch, attempt=attempt, fitness=fitness)
+        return Individual(id=self.id, state=State.ALIVE, claim=self.claim, attempt=attempt, fitness=fitness)
 
     def failed(self, who: str, why: str) -> Individual:
         """TRAINING to FAILED."""
         self._require(State.TRAINING)
-        return Individual(id=self.id, state=State.FAILED, epoch=self.epoch, owner=who, why=why)
+        return Individual(id=self.id, state=State.FAILED, claim=self.claim, owner=who, why=why)
 
     def killed(self, who: str, why: str) -> Individual:
         """ALIVE to DEAD."""
@@ -99,9 +99,9 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         self._require(State.DEAD, State.FAILED, State.STAGING, State.COLLECTED)
         return Individual(id=self.id, state=State.COLLECTED, owner=who)
 
-    def _training(self, *, epoch: int, strikes: int, owner: str) -> Individual:
+    def _training(self, *, claim: int, strikes: int, owner: str) -> Individual:
         return Individual(
-            id=self.id, state=State.TRAINING, epoch=epoch, strikes=strikes, owner=owner, attempt=f"{epoch}-{owner}"
+            id=self.id, state=State.TRAINING, claim=claim, strikes=strikes, owner=owner, attempt=f"{claim}-{owner}"
         )
 
     def _require(self, *states: State) -> None:

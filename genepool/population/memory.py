@@ -16,9 +16,12 @@ from typing import Any
 import msgspec
 
 from genepool.errors import ConcurrencyError, PopulationTooSmallError
-from genepool.population import naming
-from genepool.population.base import Population
-from genepool.population.contents import sha256
+from genepool.population.contract import Population
+from genepool.population.directory import names
+from genepool.population.directory.contents import sha256
+from genepool.population.directory.manifest import DEFAULT_LEASE
+from genepool.population.directory.workers import Pulse
+from genepool.population.directory.writer import check_result, promise
 from genepool.population.individual import (
     FREE,
     LIVING,
@@ -31,9 +34,6 @@ from genepool.population.individual import (
     Result,
     State,
 )
-from genepool.population.lease import Pulse
-from genepool.population.manifest import DEFAULT_LEASE
-from genepool.population.writing import check_result, promise
 
 
 class _Body(msgspec.Struct, kw_only=True):
@@ -74,7 +74,7 @@ class MemoryStore:
 
     def next_id(self) -> str:
         """The next id; in memory a number is unique enough, and runs repeat."""
-        return naming.make_id(next(self._ids), bytes(10))
+        return names.make_id(next(self._ids), bytes(10))
 
     def body(self, individual: Individual) -> _Body:
         """What belongs to a snapshot that still holds."""
@@ -139,9 +139,9 @@ class MemoryPopulation(Population):
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.store = store or MemoryStore()
         self.store.workers += 1
-        self.who = naming.make_who(lambda length: self.store.workers.to_bytes(length))
+        self.who = names.make_who(lambda length: self.store.workers.to_bytes(length))
         self._pulse = Pulse(self.store.lease, self.store.clock())
-        self.beat("start", 0)
+        self.heartbeat("start", 0)
 
     # Looking.
 
@@ -192,7 +192,7 @@ class MemoryPopulation(Population):
 
     def weights(self, individual: Individual) -> bytes | None:
         self.read_result(individual)
-        return (self.store.body(individual).files or {}).get(naming.WEIGHTS)
+        return (self.store.body(individual).files or {}).get(names.WEIGHTS)
 
     def inherited_weights(self, individual: Individual) -> bytes | None:
         return self.store.body(individual).inherited
@@ -234,13 +234,13 @@ class MemoryPopulation(Population):
 
     def _heritage(self, parent: Individual) -> bytes | None:
         weights = self.weights(parent)
-        if weights is None and naming.WEIGHTS in self.read_result(parent).files:
+        if weights is None and names.WEIGHTS in self.read_result(parent).files:
             raise ConcurrencyError(f"Individual {parent.id} died before its child was born; choose another pair.")
         return weights
 
     def save_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
         self._require_own(individual)
-        naming.checkpoint_name(checkpoint.step, "")
+        names.checkpoint_name(checkpoint.step, "")
         self.store.body(individual).checkpoints[individual.attempt] = checkpoint
 
     def finish(
@@ -269,7 +269,7 @@ class MemoryPopulation(Population):
 
     def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
         self._require_own(individual)
-        failed = self.store.move(individual, individual.failed(self.who, naming.valid_why(why)))
+        failed = self.store.move(individual, individual.failed(self.who, names.valid_why(why)))
         self.store.body(failed).reason = reason
         return failed
 
@@ -278,8 +278,8 @@ class MemoryPopulation(Population):
         return self.store.move(individual, individual.handed_over())
 
     def take_over(self, individual: Individual) -> Individual:
-        if individual.epoch >= naming.MAX_EPOCH - 1:
-            return self.store.move(individual, individual.failed(self.who, "epochs"))
+        if individual.claim >= names.MAX_CLAIM - 1:
+            return self.store.move(individual, individual.failed(self.who, "claims"))
         steps = {attempt: saved.step for attempt, saved in self.store.body(individual).checkpoints.items()}
         last = steps.pop(individual.attempt, -1)
         progressed = last > max(steps.values(), default=-1)
@@ -289,10 +289,10 @@ class MemoryPopulation(Population):
         return mine
 
     def kill(self, individual: Individual, why: str = "lost") -> Individual:
-        return self.store.move(individual, individual.killed(self.who, naming.valid_why(why)))
+        return self.store.move(individual, individual.killed(self.who, names.valid_why(why)))
 
     def quarantine(self, individual: Individual, why: str) -> Individual:
-        return self.store.move(individual, individual.quarantined(self.who, naming.valid_why(why)))
+        return self.store.move(individual, individual.quarantined(self.who, names.valid_why(why)))
 
     def strip(self, individual: Individual) -> None:
         individual.collected(self.who)
@@ -302,11 +302,11 @@ class MemoryPopulation(Population):
     def collect(self, individual: Individual) -> None:
         individual.collected(self.who)
         body = self.store.body(individual)
-        fossil = Fossil(name=naming.encode(individual), birth=body.birth, result=body.result, reason=body.reason)
+        fossil = Fossil(name=names.encode(individual), birth=body.birth, result=body.result, reason=body.reason)
         self.store.fossils[individual.id] = fossil
         self.store.remove(individual)
 
-    def beat(self, phase: str, step: int) -> None:
+    def heartbeat(self, phase: str, step: int) -> None:
         now = self.store.clock()
         if self._pulse.due(phase, step, now) is not None:
             self._pulse.written(now)

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from genepool.analysis import History
-from genepool.champion import Champion
+from genepool.data.paths import write_atomic
 from genepool.errors import DataError, shown
-from genepool.whole import write_whole
+from genepool.experiment.best import BestNetwork
 
 FILE = "outcome.json"
 
@@ -44,7 +44,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     arm: str
     seed: int
-    best: Champion
+    best: BestNetwork
     curve: tuple[tuple[float, float], ...]
     """FLOPs spent and accuracy of the best so far, wherever another took its place."""
     useful: float
@@ -87,7 +87,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def outcome_of(
     arm: str,
     seed: int,
-    best: Champion,
+    best: BestNetwork,
     history: History,
     *,
     records: tuple[Record, ...] = (),
@@ -153,4 +153,4 @@ def read_outcome(path: Path) -> Outcome | None:
 
 def write_outcome(path: Path, outcome: Outcome) -> None:
     """Into the directory of the experiment, which is finished by that."""
-    write_whole(path / FILE, msgspec.json.format(msgspec.json.encode(outcome), indent=2))
+    write_atomic(path / FILE, msgspec.json.format(msgspec.json.encode(outcome), indent=2))

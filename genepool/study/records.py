@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from genepool.analysis import Entry, History, Row, spending
+from genepool.data.paths import write_atomic
 from genepool.errors import ConcurrencyError, DataError, StorageError, shown
 from genepool.evolution import Intervention
 from genepool.experiment import Experiment, budget_of
 from genepool.population import State
 from genepool.study.outcome import Mark, Record
 from genepool.study.plan import Turn
-from genepool.whole import write_whole
 
 if TYPE_CHECKING:
-    from genepool.nn.sources import Source
+    from genepool.data import Source
 
 FOLDER, MARKS = "records", "marks.json"
 
@@ -98,7 +98,7 @@ def keep_weights(experiment: Experiment, row: Row) -> bool:
 
 def records(experiment: Experiment, source: Source, device: str) -> tuple[Record, ...]:
     """What the curves are drawn from; asked for once, when nobody works any more."""
-    from genepool.champion import measure
+    from genepool.experiment.best import measure
 
     history = experiment.history()
     finished = history.finished()
@@ -151,6 +151,6 @@ def _place(experiment: Experiment, row: Row) -> Path:
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        write_whole(path, data)
+        write_atomic(path, data)
     except OSError as error:
         raise StorageError(f"'{shown(path)}' cannot be written: {error.strerror or error}.") from None

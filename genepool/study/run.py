@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.champion import champion
-from genepool.engines.processes import Crew
+from genepool.data.paths import write_atomic
 from genepool.errors import SettingsError, shown
 from genepool.experiment import Experiment, budget_of
+from genepool.experiment.best import best_network
 from genepool.settings import to_values
 from genepool.study.outcome import Outcome, outcome_of, read_outcome, write_outcome
 from genepool.study.plan import StudyPlan, check_plan
 from genepool.study.records import Follower, forget_weights, read_marks, records
-from genepool.whole import write_whole
+from genepool.workers.local import LocalPool
 
 if TYPE_CHECKING:
-    from genepool.nn.sources import Source
+    from genepool.data import Source
 
 EVERY = 0.2
 """Seconds between two looks: whoever sets a record may be dead, and without weights, soon after."""
@@ -84,7 +84,7 @@ def begin_study(plan: StudyPlan, folder: Path) -> None:
             raise SettingsError(f"'{shown(path)}' is damaged; choose another folder.") from None
         if _fixed(known) != _fixed(plan) or any(plan.arms.get(arm) != was for arm, was in known.arms.items()):
             raise SettingsError(f"'{shown(folder)}' holds a study with another plan; choose another folder.")
-    write_whole(path, msgspec.json.format(msgspec.json.encode(plan), indent=2))
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(plan), indent=2))
 
 
 def _fixed(plan: StudyPlan) -> tuple[object, ...]:
@@ -101,19 +101,19 @@ def _refuse_endless(plan: StudyPlan) -> None:
 def _work(experiment: Experiment, data_dir: Path | None, device: str, look: Callable[[], None]) -> None:
     count = experiment.settings().workers or os.cpu_count() or 1
     options = ["--device", device, *(["--data-dir", str(data_dir)] if data_dir else [])]
-    crew = Crew(experiment.path, count, options)
+    pool = LocalPool(experiment.path, count, options)
     try:
-        crew.work(look, EVERY)
+        pool.work(look, EVERY)
     except BaseException:
-        crew.stop()
+        pool.stop()
         raise
 
 
 def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str) -> Outcome:
     """Chooses by validation, tests once, and writes it down."""
-    from genepool.nn.runtime import versions
+    from genepool.nn.device import versions
 
-    found = champion(experiment, source=source, device=device)
+    found = best_network(experiment, source=source, device=device)
     outcome = outcome_of(
         arm,
         seed,

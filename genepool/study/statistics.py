@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from math import comb
 
+import msgspec
+
 from genepool.study.outcome import Outcome
 
 Finding = tuple[str, str]
@@ -109,3 +111,40 @@ def sign_test(better: int, worse: int) -> float:
     """The chance of at least so many better ones if both were equally likely; ties do not count."""
     n = better + worse
     return float(sum(comb(n, k) for k in range(better, n + 1)) / 2**n)
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm: means over its repeats."""
+
+    arm: str
+    repeats: int
+    validation: float
+    test: float
+    spread: float | None
+    """Twice the standard error of the mean test accuracy; None for a single repeat."""
+    individuals: float
+    flops: float
+    parameters: float
+    useful: float
+
+
+def lines(outcomes: Sequence[Outcome]) -> list[Line]:
+    """The arms in the order in which they first appear."""
+    arms = dict.fromkeys(outcome.arm for outcome in outcomes)
+    return [_line(arm, [outcome for outcome in outcomes if outcome.arm == arm]) for arm in arms]
+
+
+def _line(arm: str, outcomes: list[Outcome]) -> Line:
+    tests = [outcome.test_accuracy for outcome in outcomes]
+    mean = statistics.fmean
+    return Line(
+        arm=arm,
+        repeats=len(outcomes),
+        validation=mean(outcome.validation for outcome in outcomes),
+        test=mean(tests),
+        spread=2 * statistics.stdev(tests) / len(tests) ** 0.5 if len(tests) > 1 else None,
+        individuals=mean(outcome.best.individuals for outcome in outcomes),
+        flops=mean(outcome.best.flops for outcome in outcomes),
+        parameters=mean(outcome.parameters for outcome in outcomes),
+        useful=mean(outcome.useful for outcome in outcomes),
+    )

@@ -6,24 +6,23 @@ import pytest
 
 from genepool.errors import ConcurrencyError
 from genepool.population.individual import STRIKES, Checkpoint, State
-from genepool.testing.exam import WEIGHTS, Exam, Examined, born, grown
-from genepool.testing.factories import make_weights
+from genepool.testing.harness import WEIGHTS, Harness, UsesHarness, born, grown, make_weights
 
 
-class ConcurrencyContract(Examined):
+class ConcurrencyContract(UsesHarness):
     """Of all who try, one wins; whoever is silent is replaced; nothing that was gained is lost."""
 
     @pytest.mark.parametrize("step", ["kill", "quarantine"])
-    def test_of_two_who_change_one_snapshot_one_wins(self, exam: Exam, step: str) -> None:
-        one, other = exam.join(), exam.join()
+    def test_of_two_who_change_one_snapshot_one_wins(self, harness: Harness, step: str) -> None:
+        one, other = harness.join(), harness.join()
         alive = grown(one)
         getattr(other, step)(alive, "lost")
         with pytest.raises(ConcurrencyError):
             one.kill(alive)
         assert len(one.snapshot()) == 1
 
-    def test_only_the_owner_changes_a_training_individual(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_only_the_owner_changes_a_training_individual(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         child = born(one)
         with pytest.raises(ConcurrencyError):
             other.finish(child, fitness=0.5)
@@ -35,16 +34,16 @@ class ConcurrencyContract(Examined):
             other.save_checkpoint(child, Checkpoint(step=1, data=b"x"))
         assert other.snapshot() == [child]
 
-    def test_of_two_who_collect_one_wins_and_one_fossil_stays(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_of_two_who_collect_one_wins_and_one_fossil_stays(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         dead = one.kill(grown(one))
         other.collect(dead)
         with pytest.raises(ConcurrencyError):
             one.collect(dead)
         assert len(list(one.fossils())) == 1
 
-    def test_the_owner_of_a_snapshot_reads_it_until_it_changes(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_the_owner_of_a_snapshot_reads_it_until_it_changes(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         alive = grown(one)
         other.kill(alive)
         with pytest.raises(ConcurrencyError):
@@ -52,13 +51,13 @@ class ConcurrencyContract(Examined):
         with pytest.raises(ConcurrencyError):
             one.weights(alive)
 
-    def test_what_is_garbage_gets_collected(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_what_is_garbage_gets_collected(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         dead = one.kill(grown(one, 1))
         failed = one.fail(born(one, 2), "dna")
         assert {individual.id for individual in one.garbage()} == {dead.id, failed.id}
         for _ in range(3):
-            exam.live(other, leases=0.1)
+            harness.live(other, leases=0.1)
             other.census(fresh=True)
             for individual in other.garbage():
                 other.collect(individual)
@@ -67,66 +66,66 @@ class ConcurrencyContract(Examined):
 
     # Leases.
 
-    def test_a_beating_owner_is_not_abandoned(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_a_beating_owner_is_not_abandoned(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         child = born(one)
-        exam.live(one, other, leases=3)
+        harness.live(one, other, leases=3)
         assert not other.abandoned(child)
         assert other.orphans() == []
 
-    def test_a_silent_owner_is_abandoned_after_a_lease(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_a_silent_owner_is_abandoned_after_a_lease(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         child = born(one)
         other.orphans()
-        exam.live(other, leases=0.8)
+        harness.live(other, leases=0.8)
         assert not other.abandoned(child)
-        exam.live(other, leases=0.5)
+        harness.live(other, leases=0.5)
         assert other.abandoned(child)
         assert other.orphans() == [child]
 
-    def test_an_owner_that_beats_without_progress_is_abandoned(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_an_owner_with_heartbeats_but_no_progress_is_abandoned(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         child = born(one)
-        one.beat("train", 1)
+        one.heartbeat("train", 1)
         for _ in range(13):
-            exam.live(other, leases=0.1)
-            one.beat("train", 1)
+            harness.live(other, leases=0.1)
+            one.heartbeat("train", 1)
         assert other.abandoned(child)
 
-    def test_a_fresh_worker_waits_a_lease_before_it_takes_over(self, exam: Exam) -> None:
-        one = exam.join()
+    def test_a_fresh_worker_waits_a_lease_before_it_takes_over(self, harness: Harness) -> None:
+        one = harness.join()
         child = born(one)
-        exam.clock.advance(5 * exam.lease)
-        late = exam.join()
-        late.beat("step", 1)
+        harness.clock.advance(5 * harness.lease)
+        late = harness.join()
+        late.heartbeat("step", 1)
         assert not late.abandoned(child)
-        exam.live(late, leases=0.5)
+        harness.live(late, leases=0.5)
         assert not late.abandoned(child)
-        exam.live(late, leases=0.6)
+        harness.live(late, leases=0.6)
         assert late.abandoned(child)
 
-    def test_an_observer_that_was_frozen_itself_starts_counting_anew(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_an_observer_that_was_frozen_itself_starts_counting_anew(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         child = born(one)
-        exam.live(one, other, leases=1.2)
-        exam.clock.advance(3 * exam.lease)
+        harness.live(one, other, leases=1.2)
+        harness.clock.advance(3 * harness.lease)
         assert not other.abandoned(child)
-        other.beat("step", 10**9)
+        other.heartbeat("step", 10**9)
         assert not other.abandoned(child)
-        exam.live(other, leases=1.1)
+        harness.live(other, leases=1.1)
         assert other.abandoned(child)
 
-    def test_what_a_worker_dropped_itself_is_free_for_it(self, exam: Exam) -> None:
-        worker = exam.join()
+    def test_what_a_worker_dropped_itself_is_free_for_it(self, harness: Harness) -> None:
+        worker = harness.join()
         child = born(worker)
         assert worker.abandoned(child)
         assert not worker.abandoned(grown(worker, 1))
 
-    def test_take_over_fences_the_former_owner(self, exam: Exam) -> None:
-        zombie, thief = exam.join(), exam.join()
+    def test_take_over_fences_the_former_owner(self, harness: Harness) -> None:
+        zombie, thief = harness.join(), harness.join()
         child = born(zombie)
         mine = thief.take_over(child)
-        assert (mine.state, mine.epoch, mine.owner, mine.strikes) == (State.TRAINING, 2, thief.who, 1)
+        assert (mine.state, mine.claim, mine.owner, mine.strikes) == (State.TRAINING, 2, thief.who, 1)
         with pytest.raises(ConcurrencyError):
             zombie.save_checkpoint(child, Checkpoint(step=1, data=b"x"))
         with pytest.raises(ConcurrencyError):
@@ -136,15 +135,15 @@ class ConcurrencyContract(Examined):
         assert zombie.weights(alive) == b"thief"
         assert alive.attempt == f"2-{thief.who}"
 
-    def test_of_two_thieves_one_wins(self, exam: Exam) -> None:
-        owner, one, other = exam.join(), exam.join(), exam.join()
+    def test_of_two_thieves_one_wins(self, harness: Harness) -> None:
+        owner, one, other = harness.join(), harness.join(), harness.join()
         child = born(owner)
         one.take_over(child)
         with pytest.raises(ConcurrencyError):
             other.take_over(child)
 
-    def test_a_checkpoint_reaches_the_next_owner(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_a_checkpoint_reaches_the_next_owner(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         child = born(one)
         one.save_checkpoint(child, Checkpoint(step=10, data=b"ten"))
         one.save_checkpoint(child, Checkpoint(step=20, data=b"twenty"))
@@ -156,8 +155,8 @@ class ConcurrencyContract(Examined):
         alive = other.finish(mine, fitness=0.5, files={WEIGHTS: b"w"})
         assert other.weights(alive) == b"w"
 
-    def test_hand_over_passes_the_checkpoint_to_anybody_at_once(self, exam: Exam) -> None:
-        one, other = exam.join(), exam.join()
+    def test_hand_over_passes_the_checkpoint_to_anybody_at_once(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
         child = born(one, 2, parent=grown(one, 1))
         one.save_checkpoint(child, Checkpoint(step=90, data=b"ninety"))
         free = one.hand_over(child)
@@ -168,20 +167,20 @@ class ConcurrencyContract(Examined):
         assert other.checkpoint(mine) == Checkpoint(step=90, data=b"ninety")
         assert other.inherited_weights(mine) == make_weights(1)
 
-    def test_attempts_without_progress_lead_to_failure(self, exam: Exam) -> None:
-        child = born(exam.join())
+    def test_attempts_without_progress_lead_to_failure(self, harness: Harness) -> None:
+        child = born(harness.join())
         for strike in range(1, STRIKES):
-            child = exam.join().take_over(child)
+            child = harness.join().take_over(child)
             assert (child.state, child.strikes) == (State.TRAINING, strike)
-        last = exam.join()
+        last = harness.join()
         failed = last.take_over(child)
         assert (failed.state, failed.why) == (State.FAILED, "strikes")
         assert last.snapshot() == [failed]
 
-    def test_progress_forgives_strikes(self, exam: Exam) -> None:
-        child = born(exam.join())
+    def test_progress_forgives_strikes(self, harness: Harness) -> None:
+        child = born(harness.join())
         for step in range(1, 3 * STRIKES):
-            worker = exam.join()
+            worker = harness.join()
             child = worker.take_over(child)
             worker.save_checkpoint(child, Checkpoint(step=step, data=bytes([step])))
         assert child.state is State.TRAINING

@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 
 from genepool.experiment import Experiment
-
-from .processes import (
+from tests.support.processes import (
     assert_sound,
     experiment,
     finished,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .processes import assert_sound, experiment, finished, started, wait_until, workers_of
+from tests.support.processes import assert_sound, experiment, finished, started, wait_until, workers_of
 
 MEGABYTE = bytes(2**20)
 

@@ -12,10 +12,9 @@ from random import Random
 import pytest
 import torch
 
+from genepool.data.dataset import prepare
 from genepool.experiment import Experiment
-from genepool.nn.data import prepare
-
-from .processes import (
+from tests.support.processes import (
     assert_sound,
     experiment,
     finished,

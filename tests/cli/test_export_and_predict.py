@@ -11,12 +11,12 @@ from click.testing import CliRunner
 from PIL import Image
 
 from genepool.cli import cli
+from genepool.data.dataset import prepare
 from genepool.experiment import Experiment
-from genepool.nn.data import prepare
-from tests import door
-from tests.photographs import digits, photographs
+from tests.support import in_process
+from tests.support.photographs import digits, photographs
 
-STRANGER = Path(__file__).parent.parent / "acceptance" / "stranger.py"
+STRANGER = Path(__file__).parent.parent / "acceptance" / "model_user.py"
 ENDS = {"torch": ".pt2", "onnx": ".onnx", "source": "-source"}
 
 
@@ -54,7 +54,7 @@ class Evolved:
 
     def _evolve(self, name, data):
         small = ("population_size=4", "individuals=6", "steps=40", "seed=1", "mutations=12")
-        door.evolved(self.folder / name, f"data={data}", *small)
+        in_process.evolved(self.folder / name, f"data={data}", *small)
         told("best", self.folder / name)
 
     def dataset(self, name):
@@ -72,7 +72,7 @@ def evolved(tmp_path_factory):
 @pytest.fixture(scope="module")
 def labels(evolved):
     """What the experiments themselves say of their validation images."""
-    from genepool.export import best_of
+    from genepool.experiment.publish import best_of
 
     found = {}
     for name in evolved.data:
@@ -229,7 +229,7 @@ def test_bad_requests_are_refused_before_any_work_and_leave_nothing(evolved, tmp
 @pytest.mark.parametrize("form", ENDS)
 def test_an_export_that_answers_otherwise_fails_and_leaves_nothing(form, evolved, tmp_path, monkeypatch):
     """By a little more than what is allowed, on a single image."""
-    from genepool.nn.export.formats import FORMATS
+    from genepool.export.formats import FORMATS
 
     right = FORMATS[form].load
 
@@ -274,6 +274,6 @@ def test_without_the_onnx_packages_the_extra_is_named(evolved, tmp_path, monkeyp
 
 
 def test_a_network_too_large_for_onnx_is_refused(evolved, tmp_path, monkeypatch):
-    monkeypatch.setattr("genepool.nn.export.onnx_file.MAX_BYTES", 2**24)
+    monkeypatch.setattr("genepool.export.onnx_file.MAX_BYTES", 2**24)
     sentence = refused("export", evolved.folder / "digits", "--format", "onnx", "--out", tmp_path / "a.onnx")
     assert "over the 2 GB" in sentence and list(tmp_path.iterdir()) == []

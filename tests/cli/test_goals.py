@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from genepool.dna import Shape, size
+from genepool.dna import Shape, capacity
+from genepool.evaluation import Objective
 from genepool.experiment import Experiment
-from genepool.objective import Objective
-from tests.door import evolved, genepool
+from tests.support.in_process import evolved, genepool
 
 FASHION = (Shape(28, 28, 1), 10)
 SHORT = ("--workers", 1, "--steps", 30, "--time", 0, "--seed", 5)
@@ -38,7 +38,7 @@ def frugal(tmp_path_factory):
 
 def test_fitness_counts_the_flops_and_accuracy_stays_in_the_record(frugal):
     for row in rows(frugal[0]):
-        flops = size(row.dna, *FASHION).flops
+        flops = capacity(row.dna, *FASHION).flops
         assert row.evaluation.flops_image == flops
         assert row.fitness == pytest.approx(row.accuracy * (flops / 500) ** -0.3)
         assert 0 < row.fitness < row.accuracy <= 1

@@ -19,9 +19,9 @@ from PIL import Image
 
 from genepool.cli import cli
 from genepool.dna import Shape
-from genepool.nn.export.formats import FORMATS
-from tests.networks import chain, conv
-from tests.nn.test_export import NAMES, dataset, taken
+from genepool.export.formats import FORMATS
+from tests.export.test_export import NAMES, dataset, taken
+from tests.support.networks import chain, conv
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 

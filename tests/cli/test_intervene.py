@@ -12,7 +12,7 @@ import pytest
 from genepool.evolution import Intervention
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
-from tests.door import genepool, work_on
+from tests.support.in_process import genepool, work_on
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 

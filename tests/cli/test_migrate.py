@@ -7,7 +7,7 @@ import pytest
 
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
-from tests.door import evolved, genepool, work_on
+from tests.support.in_process import evolved, genepool, work_on
 
 SMALL = ["population_size=4", "steps=12", "durability=fast", "validation=200", "workers=1", "time=0"]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from genepool.experiment import Experiment
-from tests.door import genepool
+from tests.support.in_process import genepool
 
 BUDGETS = {
     "steps": ("--steps", 120, "--individuals", 4, "--set", "time=0"),

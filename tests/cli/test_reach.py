@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from genepool.dna import Conv, Identity, Shape, Vertex, codec, cost, initial
+from genepool.dna import Conv, Identity, Shape, Vertex, codec, initial, requirements
 from genepool.dna.zoo import zoo
 from genepool.errors import MutationError
 from genepool.mutations import ELEVEN, apply
-from genepool.reach import Step, follow, reach, same_architecture
-from tests.door import genepool
-from tests.networks import chain, conv, random_dna
+from genepool.mutations.route import Step, follow, reach, same_architecture
+from tests.support.in_process import genepool
+from tests.support.networks import chain, conv, random_dna
 
 CIFAR = Shape(32, 32, 3)
 
@@ -58,7 +58,7 @@ def test_the_papers_reachable_networks_are_reached_by_its_eleven_mutations(name,
         dna = apply(step.mutation, dna, source)
         assert source.numbers == []
     target = zoo(name)
-    reached, wanted = cost(dna, CIFAR, 10), cost(target, CIFAR, 10)
+    reached, wanted = requirements(dna, CIFAR, 10), requirements(target, CIFAR, 10)
     assert sum(isinstance(edge, Conv) for edge in dna.backbone) == convolutions
     assert dna.in_a_line() == target.in_a_line()
     if name == "wrn-28-10":
@@ -80,7 +80,7 @@ def test_whatever_mutations_made_can_be_made_again_from_the_beginning(seed):
     route = reach(goal)
     assert follow(route.steps) == route.dna
     assert same_architecture(route.dna, goal)
-    these, those = (cost(dna, Shape(16, 16, 3), 10, 2) for dna in (goal, route.dna))
+    these, those = (requirements(dna, Shape(16, 16, 3), 10, 2) for dna in (goal, route.dna))
     assert (these.parameters, these.forward) == (those.parameters, those.forward)
 
 
@@ -93,7 +93,8 @@ def test_an_architecture_that_was_changed_is_another(seed, name):
     except MutationError:  # it cannot act here
         return
     figures = [
-        (c.parameters, c.forward, c.training) for c in (cost(one, Shape(16, 16, 3), 10, 2) for one in (dna, other))
+        (c.parameters, c.forward, c.training)
+        for c in (requirements(one, Shape(16, 16, 3), 10, 2) for one in (dna, other))
     ]
     if figures[0] != figures[1]:
         assert not same_architecture(dna, other)

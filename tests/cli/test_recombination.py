@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.door import evolved, genepool
+from tests.support.in_process import evolved, genepool
 
 SMALL = (
     *("population_size=5", "steps=12", "individuals=16", "recombination_odds=0.6", "validation=200", "seed=2"),

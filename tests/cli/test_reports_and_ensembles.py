@@ -20,7 +20,7 @@ from genepool.experiment import Experiment
 from genepool.settings import from_values, preset, to_values
 from genepool.study import read_plan, read_study, shipped_plans
 from genepool.study.statistics import correlation, sign_test
-from tests.door import genepool
+from tests.support.in_process import genepool
 
 # Trainings of 200 steps, so that the study, which looks every 0.2 s, meets whoever sets a record on fast machines too.
 PLAN = """
@@ -162,10 +162,10 @@ def test_a_missing_experiment_is_left_out_of_the_report_and_told(study, tmp_path
 
 
 def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
-    from genepool.export import take
-    from genepool.nn.data import prepare
-    from genepool.nn.export.formats import read_model
-    from genepool.nn.sources import open_source
+    from genepool.data import open_source
+    from genepool.data.dataset import prepare
+    from genepool.experiment.publish import take
+    from genepool.export.formats import read_model
 
     directories = [study / "five-mutations" / f"seed-{seed}" for seed in (1, 2)]
     done = genepool("ensemble", *directories, "--format", "source", "--out", tmp_path / "all", "--json")

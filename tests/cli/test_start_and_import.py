@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from genepool import Experiment
-from tests.door import genepool
+from tests.support.in_process import genepool
 
 SMALL = ("--workers", 1, "--population", 3, "--steps", 30, "--individuals", 4, "--set", "time=0", "--set", "lease=2")
 

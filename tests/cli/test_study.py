@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.door import genepool
+from tests.support.in_process import genepool
 
 PLAN = """
 about = "Two arms."

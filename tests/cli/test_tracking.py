@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.door import genepool
+from tests.support.in_process import genepool
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 SMALL = ("--workers", 1, "--population", 3, "--steps", 5, "--individuals", 3, "--set", "time=0")
@@ -65,7 +65,7 @@ GONE = "raise ConnectionError('gone')"
 def test_a_tracker_that_fails_ends_no_run(tmp_path, at_start, later):
     plugin = tmp_path / "mine.py"
     plugin.write_text(
-        "from genepool.tracking import TRACKERS\n@TRACKERS.register('mine')\nclass Mine:\n"
+        "from genepool.experiment.tracking import TRACKERS\n@TRACKERS.register('mine')\nclass Mine:\n"
         f"    def __init__(self, directory): {at_start}\n    def log(self, figures, step): {later}\n"
     )
     command = [GENEPOOL, "run", tmp_path / "e", "--plugin", plugin, "--track", "mine", *SMALL]

@@ -13,19 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genepool.dashboard import assets
+from genepool.dashboard import export
+from genepool.data.dataset import prepare
 from genepool.experiment import Experiment
-from genepool.model import Model
-from genepool.nn.data import prepare
-
-from ..acceptance.processes import assert_sound, finished, genepool, steps_done, training
-from ..dashboard.living import Client
-from .conftest import TOKEN
-from .nodes import children, doing, kill_hard, raylet_of
-from .runs import PATIENCE, Run, RunInATerminal
+from genepool.experiment.trained_model import Model
+from tests.cluster.conftest import TOKEN
+from tests.support.dashboards import Client
+from tests.support.processes import assert_sound, finished, genepool, steps_done, training
+from tests.support.ray_processes import children, doing, kill_hard, raylet_of
+from tests.support.ray_runs import PATIENCE, Run, RunInATerminal
 
 WORKERS = 3
-PAGE = ("--dashboard",) if (assets.FOLDER / "page.js").exists() else ()
+PAGE = ("--dashboard",) if (export.FOLDER / "page.js").exists() else ()
 """It does not start where it was never built."""
 SABOTAGE = """
 from genepool.evolution import SELECTIONS
@@ -133,7 +132,7 @@ def test_ctrl_c_in_a_terminal_hands_trainings_over(cluster, tmp_path):
 
 def test_workers_of_a_ray_of_our_own_have_our_priority():
     """Ray's own choice would be the lowest but four, and any other process would slow trainings down."""
-    words = "from genepool.engines.ray_nodes import join; import os; ray = join('local')"
+    words = "from genepool.workers.ray.nodes import join; import os; ray = join('local')"
     words += "; print(ray.get(ray.remote(lambda: os.nice(0)).remote()))"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=200, check=False)
     assert done.stdout.strip() == str(os.nice(0)), done.stderr

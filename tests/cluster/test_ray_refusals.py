@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ..acceptance.processes import wait_until
-from .nodes import doing, kill_hard, kill_in_its_namespace
-from .runs import PATIENCE, Run, command
+from tests.support.processes import wait_until
+from tests.support.ray_processes import doing, kill_hard, kill_in_its_namespace
+from tests.support.ray_runs import PATIENCE, Run, command
 
 WRONG = "wr0ng" * 8
 OLDER = """
 import sys, types
 import genepool
 genepool.__version__ = "0.0.1"
-sys.modules["genepool.labour"] = types.ModuleType("genepool.labour")  # it did not have that yet
+sys.modules["genepool.experiment.worker_process"] = types.ModuleType("worker_process")  # it did not have that yet
 """
 SLOW = """
 import sys, time

@@ -15,19 +15,18 @@ from typing import Any
 
 import pytest
 
-from genepool.nn.data import portable, prepare
-from genepool.nn.sources import open_source
+from genepool.data import open_source
+from genepool.data.dataset import portable, prepare
 from genepool.population import DirectoryPopulation
-from genepool.population.served import ServedFiles
+from genepool.population.directory.served import ServedFiles
 from genepool.testing import Clock
-from genepool.testing.population_contract import Exam, PopulationContract
-
-from ..acceptance.processes import wait_until
-from ..races.plan import Plan
-from ..races.verdict import judge
-from ..races.victim import read_testimonies
-from .nodes import doing
-from .runs import PATIENCE
+from genepool.testing.contract import Harness, PopulationContract
+from tests.races.findings import judge
+from tests.races.plan import Plan
+from tests.races.storm_worker import read_testimonies
+from tests.support.processes import wait_until
+from tests.support.ray_processes import doing
+from tests.support.ray_runs import PATIENCE
 
 LEASE = 100.0
 STORM = Plan(seed=1, kills=6, stops=0, workers=4, size=12, lease=3.0)
@@ -36,7 +35,7 @@ KILLS_OF_THE_SERVER = 2
 
 @pytest.fixture(scope="module")
 def ray(cluster: Any) -> Iterator[Any]:
-    from genepool.engines.ray_nodes import join
+    from genepool.workers.ray.nodes import join
 
     joined = join(cluster.address)
     yield joined
@@ -45,14 +44,14 @@ def ray(cluster: Any) -> Iterator[Any]:
 
 def served(ray: Any, root: Path) -> Any:
     """The service that has a folder."""
-    from genepool.engines.ray_service import serve
+    from genepool.workers.ray.service import serve
 
     return serve(ray, str(root), str)
 
 
 @pytest.fixture(scope="module")
 def line(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    from genepool.engines.ray_service import Line
+    from genepool.workers.ray.service import Line
 
     root = tmp_path_factory.mktemp("served")
     return root, Line(ray, served(ray, root))
@@ -65,7 +64,7 @@ class TestPopulationThroughAnActor(PopulationContract):
     )
 
     @pytest.fixture
-    def exam(self, line: tuple[Path, Any]) -> Exam:
+    def harness(self, line: tuple[Path, Any]) -> Harness:
         root, send = line
         path = root / str(next(self.numbers))
         path.mkdir()
@@ -75,7 +74,7 @@ class TestPopulationThroughAnActor(PopulationContract):
         def join() -> DirectoryPopulation:
             return DirectoryPopulation.open(path, files=ServedFiles(send, durability="fast", monotonic=clock))
 
-        return Exam(join=join, clock=clock, lease=LEASE)
+        return Harness(join=join, clock=clock, lease=LEASE)
 
 
 def test_a_storm_over_workers_and_server_loses_nothing(ray, cluster, tmp_path):
@@ -113,8 +112,8 @@ def storm_victim(population: Path, testimonies: Path, plan: Plan, number: int, s
     """One of the workers; ends when a file says that the storm is over."""
     import ray
 
-    from genepool.engines.ray_service import Line
-    from tests.races.victim import Testimony, evolve
+    from genepool.workers.ray.service import Line
+    from tests.races.storm_worker import Testimony, evolve
 
     over = Path(f"{testimonies}.over")
     testimony = Testimony(testimonies / f"{number}-{os.getpid()}-{time.time_ns()}")

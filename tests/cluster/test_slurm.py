@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from genepool.experiment import Experiment
-from genepool.population import Files, naming
-from genepool.population.events import read_events
+from genepool.population import Files
+from genepool.population.directory import names
+from genepool.population.directory.archive import read_events
 from genepool.population.individual import FREE
 from genepool.settings import override, preset
-
-from ..acceptance.processes import COMMAND, assert_sound, finished, steps_done, training, wait_until, workers_of
-from .programs import require
-from .slurm import PACKAGES, PROGRAMS, Slurm
+from tests.support.debian_packages import require
+from tests.support.processes import COMMAND, assert_sound, finished, steps_done, training, wait_until, workers_of
+from tests.support.slurm import PACKAGES, PROGRAMS, Slurm
 
 STEPS = 8_000
 PATIENCE = 180.0
@@ -69,9 +69,7 @@ def test_preempted_workers_are_requeued_and_their_trainings_resumed(slurm, tmp_p
 
     wait_until(lambda: begun.keys() <= finished(directory).keys() and workers(directory, "0"), PATIENCE)
     assert all(row.evaluation.steps == STEPS for row in finished(directory).values())
-    events = [
-        event for _, event in read_events(Files(), f"{directory}/workers") if naming.parse(event.name).id in begun
-    ]
+    events = [event for _, event in read_events(Files(), f"{directory}/workers") if names.parse(event.name).id in begun]
     assert {event.what for event in events} >= {"create", "hand-over", "take-over", "finish"}
 
     # Whoever cancels the job wants no worker to come back.

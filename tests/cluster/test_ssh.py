@@ -15,8 +15,8 @@ import pytest
 
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
-
-from ..acceptance.processes import (
+from tests.support.debian_packages import PATH, require
+from tests.support.processes import (
     COMMAND,
     assert_sound,
     genepool,
@@ -25,7 +25,6 @@ from ..acceptance.processes import (
     wait_until,
     workers_of,
 )
-from .programs import PATH, require
 
 PATIENCE = 120.0
 

@@ -17,24 +17,24 @@ import msgspec
 import pytest
 
 from genepool.analysis import dots, lineage
-from genepool.dashboard import assets
-from genepool.dashboard import standing as standings
-from genepool.dashboard.images import image_of
+from genepool.dashboard import export
+from genepool.dashboard import status as standings
+from genepool.dashboard.documents import image_of
 from genepool.dashboard.reader import Reader
-from genepool.dashboard.standing import spent
+from genepool.dashboard.status import spent
 from genepool.dashboard.table import Table
 from genepool.dna import Shape
 from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation
 from genepool.settings import changed
 from genepool.testing import make_birth
-from tests.dashboard.living import COMMAND, Client, Judge, dashboard, evolve, experiment, wait_for
+from tests.support.dashboards import COMMAND, Client, Judge, dashboard, evolve, experiment, wait_for
 
 
 @pytest.fixture(scope="module", autouse=True)
 def page():
     """The API needs no page, but the process does not start without one."""
-    if not (assets.FOLDER / "page.js").exists():
+    if not (export.FOLDER / "page.js").exists():
         if os.environ.get("GENEPOOL_NEEDS_BROWSER"):
             pytest.fail("The dashboard cannot be tested without the built page (make page).")
         pytest.skip("needs the built page (make page)")
@@ -462,6 +462,6 @@ def test_bad_input_gets_a_sentence(words, sentence, tmp_path):
 
 
 def test_without_the_built_page_it_says_how_to_get_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(assets, "FOLDER", tmp_path)
+    monkeypatch.setattr(export, "FOLDER", tmp_path)
     with pytest.raises(ImportError, match="make page"):
-        assets.page()
+        export.page()

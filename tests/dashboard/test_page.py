@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from genepool.dashboard import assets
+from genepool.dashboard import export
 from genepool.experiment import Experiment
-from tests.acceptance.processes import workers_of
-from tests.dashboard.living import COMMAND, PATIENCE, dashboard, evolve, experiment, wait_for
+from tests.support.dashboards import COMMAND, PATIENCE, dashboard, evolve, experiment, wait_for
+from tests.support.processes import workers_of
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PICTURES = Path(os.environ.get("GENEPOOL_SCREENSHOTS", "build/screenshots"))
@@ -30,7 +30,7 @@ def needed():
     """Skipped where there is no browser or no page, unless somebody has said that there must be."""
     missing = [
         *([] if BROWSER else ["chromium (Debian: apt-get install chromium)"]),
-        *([] if (assets.FOLDER / "page.js").exists() else ["the built page (make page)"]),
+        *([] if (export.FOLDER / "page.js").exists() else ["the built page (make page)"]),
     ]
     if missing and os.environ.get("GENEPOOL_NEEDS_BROWSER"):
         pytest.fail(f"The page cannot be tested without {' and '.join(missing)}.")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from genepool.nn.sources import ArraySource
+from genepool.data import ArraySource
 
 MakeFolder = Callable[..., Path]
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from genepool.cli.data import data
+from genepool.data import SOURCES
 from genepool.errors import DataError, SettingsError
-from genepool.nn.sources import SOURCES
 
 
 def run(*arguments: str):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from genepool.data.download import RemoteFile, download
+from genepool.data.official.formats import IdxLayout
+from genepool.data.official.sets import FASHION_MNIST, MNIST
 from genepool.errors import DataError
-from genepool.nn.sources.download import RemoteFile, download
-from genepool.nn.sources.idx import IdxLayout
-from genepool.nn.sources.published import FASHION_MNIST, MNIST
 
 BODY = bytes(range(256)) * 1000
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genepool.data import open_source
+from genepool.data.fashion_mini import HERE, FashionMini
+from genepool.data.official.sets import FASHION_CLASSES
 from genepool.errors import DataError
-from genepool.nn.sources import open_source
-from genepool.nn.sources.fashion_mini import HERE, FashionMini
-from genepool.nn.sources.published import FASHION_CLASSES
 
 ROOT = Path(__file__).parents[2]
 FILES = ("train.png", "validation.png", "test.png", "fashion_mini.json")

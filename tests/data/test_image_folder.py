@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from genepool.data import FolderSource, open_source
+from genepool.data.image_files import read_facts, read_pixels
 from genepool.errors import DataError, SettingsError
-from genepool.nn.sources import FolderSource, open_source
-from genepool.nn.sources.pictures import read_facts, read_pixels
 
 
 def pixels_of(path: Path, channels: int = 3) -> np.ndarray:
@@ -130,7 +130,7 @@ def test_large_images_are_converted_in_strips_and_come_out_the_same(tmp_path, mo
     }[name]
     image.save(tmp_path / name, **({"transparency": 3} if image.mode == "P" else {}))
     whole = [pixels_of(tmp_path / name, channels) for channels in (1, 3)]
-    monkeypatch.setattr("genepool.nn.sources.pictures.STRIP", 50)
+    monkeypatch.setattr("genepool.data.image_files.STRIP", 50)
     assert all(np.array_equal(pixels_of(tmp_path / name, part.shape[2]), part) for part in whole)
 
 
@@ -261,7 +261,7 @@ def test_classes_that_cannot_be_split_are_named(image_folder, tmp_path, counts, 
 
 def test_images_that_do_not_fit_into_memory_are_refused_before_they_are_decoded(image_folder, monkeypatch):
     folder = image_folder({"a": 10, "b": 10})
-    monkeypatch.setattr("genepool.nn.sources.room.available", lambda: 18 * 1024 * 1024 * 3 - 1)
+    monkeypatch.setattr("genepool.data.free_memory.available", lambda: 18 * 1024 * 1024 * 3 - 1)
     with pytest.raises(DataError, match=r"18 images of 1024x1024 would take 0\.1 GB .* choose a smaller size"):
         open_source(folder, size=(1024, 1024)).development()
 

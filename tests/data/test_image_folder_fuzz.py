@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from genepool.data import open_source
+from genepool.data.dataset import prepare
 from genepool.errors import GenepoolError
-from genepool.nn.data import prepare
-from genepool.nn.sources import open_source
 
 EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "5000"))
 

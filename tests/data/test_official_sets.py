@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genepool.data import open_source
+from genepool.data.official.formats import CifarLayout, IdxLayout
+from genepool.data.official.sets import CIFAR_10, CIFAR_100, CIFAR_100_CLASSES, FASHION_MNIST, MNIST
 from genepool.errors import DataError
-from genepool.nn.sources import open_source
-from genepool.nn.sources.cifar import CifarLayout
-from genepool.nn.sources.idx import IdxLayout
-from genepool.nn.sources.published import CIFAR_10, CIFAR_100, CIFAR_100_CLASSES, FASHION_MNIST, MNIST
 
 SMALL_CIFAR = replace(CIFAR_10, layout=replace(CIFAR_10.layout, train_records=20, test_records=10))
 SMALL_IDX = replace(MNIST, layout=IdxLayout(train_images=30, test_images=10))

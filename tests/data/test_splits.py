@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genepool.data.splits import proportional_order, stratified_split
 from genepool.errors import DataError
-from genepool.nn.sources.splits import proportional_order, stratified_split
 
 
 def rng(seed: int = 0) -> np.random.Generator:

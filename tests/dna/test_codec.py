@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from genepool.dna import DNA, codec, decode, encode, initial
 from genepool.dna.zoo import ZOO, zoo
 from genepool.errors import GenepoolError, InvalidDNAError
-from tests.networks import chain, conv, random_dna
+from tests.support.networks import chain, conv, random_dna
 
 FUZZ_EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "5000"))
 

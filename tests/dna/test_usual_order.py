@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from genepool.dna import DNA, graph
 from genepool.errors import InvalidDNAError
-from tests.networks import random_dna
+from tests.support.networks import random_dna
 
 SEEDS = 3000
 NAMES = ("input", "output", "v0", "", "a\n", "é")

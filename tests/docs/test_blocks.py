@@ -26,8 +26,8 @@ import click
 import pytest
 
 from genepool.cli import cli
-from tests.door import genepool
-from tests.photographs import photographs
+from tests.support.in_process import genepool
+from tests.support.photographs import photographs
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -215,7 +215,7 @@ def understood(group, ctx, words):
     "block", [block for block in UNRUN if block.language == "console"], ids=lambda block: block.place
 )
 def test_commands_that_are_not_run_are_understood(block, monkeypatch):
-    monkeypatch.setattr("genepool.plugins.load", lambda names: None)
+    monkeypatch.setattr("genepool.registry.load", lambda names: None)
     for command in commands(block):
         for part in command.line.split("&&"):
             words = shlex.split(part, comments=True)

@@ -8,7 +8,7 @@ from genepool.errors import DataError
 from genepool.evaluation import Evaluation, Progress, Trained, ignore
 from genepool.evolution import Breeding, Rules, Worker
 from genepool.population import MemoryPopulation, MemoryStore
-from genepool.testing.factories import Clock
+from genepool.testing.harness import Clock
 
 
 class Judge:

@@ -13,9 +13,9 @@ from genepool.evaluation import Evaluation, Progress, Trained, ignore
 from genepool.evolution import Breeding, Rules
 from genepool.evolution.reproduction import dna_of, mutated, recombined
 from genepool.mutations import ELEVEN
+from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE
 from genepool.population import MemoryPopulation, State
-from genepool.recombination import ADOPTION, FUSION, MIXTURE
-from tests.networks import random_dna
+from tests.support.networks import random_dna
 
 IMAGE = Shape(28, 28, 1)
 

@@ -8,7 +8,7 @@ import pytest
 
 from genepool.dna import initial
 from genepool.errors import ConcurrencyError, StorageError
-from genepool.evolution import SETPOINTS, Breeding, Decision, Rules
+from genepool.evolution import SET_POINTS, Breeding, Decision, Rules
 from genepool.evolution.reproduction import dna_of, first_birth, mutated
 from genepool.population import Birth, MemoryPopulation, State
 
@@ -69,10 +69,10 @@ def test_a_child_inherits_its_parents_weights_and_trains_with_its_own_seed(world
 @pytest.mark.parametrize("rule", ["paper", "damped"])
 @pytest.mark.parametrize("workers", [1, 8])
 def test_the_population_grows_to_its_set_point_and_stays_there(world, rule, workers):
-    world.rules = Rules(population_size=20, setpoint=SETPOINTS.get(rule))
-    crew = [world.worker(seed) for seed in range(workers)]
+    world.rules = Rules(population_size=20, set_point=SET_POINTS.get(rule))
+    pool = [world.worker(seed) for seed in range(workers)]
     for _ in range(1200 // workers):
-        for worker in crew:
+        for worker in pool:
             worker._live_on()
             assert len(world.living()) <= 20 + workers
     assert abs(len(world.living()) - 20) <= workers
@@ -157,8 +157,8 @@ def test_checkpoints_are_kept_at_intervals(world):
     worker = world.worker(reason_to_stop=world.trainings(12))
     keep = worker.population.save_checkpoint
     worker.population.save_checkpoint = lambda i, c: (saved.append(c.step), keep(i, c))
-    beat = worker.population.beat
-    worker.population.beat = lambda phase, step: (world.clock.advance(10.0), beat(phase, step))
+    heartbeat = worker.population.heartbeat
+    worker.population.heartbeat = lambda phase, step: (world.clock.advance(10.0), heartbeat(phase, step))
     worker.run()
     assert saved[:3] == [20, 50, 80]  # the clock moved once before the first step
 
@@ -234,19 +234,19 @@ def test_a_training_is_handed_over_even_where_there_is_no_room_for_its_checkpoin
     def no_room(individual, checkpoint):
         raise StorageError("the disk is full")
 
-    def beat(phase, step):
+    def heartbeat(phase, step):
         world.clock.advance(1.0)
         if step == 50:
             told.append(True)
 
-    worker.population.save_checkpoint, worker.population.beat = no_room, beat
+    worker.population.save_checkpoint, worker.population.heartbeat = no_room, heartbeat
     assert worker.run() == "told to"
     [orphan] = world.living()
     assert (orphan.state, orphan.owner) == (State.TRAINING, "free0000")
 
 
 def test_nobody_dies_where_half_of_the_wanted_size_is_not_alive(world):
-    world.rules = Rules(population_size=100, setpoint=lambda census, wanted, rng: Decision(kill=True, reproduce=False))
+    world.rules = Rules(population_size=100, set_point=lambda census, wanted, rng: Decision(kill=True, reproduce=False))
     worker = world.worker()
     stranger = MemoryPopulation(world.store)
     for number in range(60):

@@ -13,7 +13,7 @@ from genepool.dna import initial
 from genepool.errors import PopulationFormatError, SettingsError, StorageError
 from genepool.evaluation import Evaluation, Trained, ignore
 from genepool.evolution import Budget, Spending
-from genepool.experiment import Experiment, Watch
+from genepool.experiment import Experiment, StopCondition
 from genepool.population import State
 from genepool.settings import Settings, changed, override, preset
 
@@ -92,7 +92,7 @@ def test_settings_change_by_versions_and_each_individual_tells_its_own(tmp_path)
     ("change", "message"),
     [
         ({"selection": "tournment"}, "did you mean 'tournament'"),
-        ({"setpoint": "dampd"}, "did you mean 'damped'"),
+        ({"set_point": "dampd"}, "did you mean 'damped'"),
         ({"mutation_odds": {"add-skp": 1.0}}, "did you mean 'add-skip'"),
         ({"mutation_odds": {"add-skip": 0.0}}, "at least one mutation"),
         ({"stpes": 5}, "did you mean 'steps'"),
@@ -185,7 +185,7 @@ def test_each_budget_ends_an_experiment_when_it_is_spent(budget, word):
 def test_a_watch_ends_at_the_budget_that_is_in_force(tmp_path):
     experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 0.0, "individuals": 12}))
     evolve(experiment, 11)
-    watch = Watch(experiment)
+    watch = StopCondition(experiment)
     assert watch() is None
     evolve(experiment, 1)
     experiment.set({"individuals": 20})
@@ -197,7 +197,7 @@ def test_a_watch_ends_at_the_budget_that_is_in_force(tmp_path):
 @pytest.mark.parametrize("jump", [-86_400.0, 3_600.0, 365 * 86_400.0])
 def test_a_clock_that_jumps_does_not_spend_the_time(jump, tmp_path, monkeypatch):
     experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 600.0}))
-    watch = Watch(experiment)
+    watch = StopCondition(experiment)
     evolve(experiment, 3)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + jump)
@@ -207,13 +207,13 @@ def test_a_clock_that_jumps_does_not_spend_the_time(jump, tmp_path, monkeypatch)
 
 def test_a_watch_ends_when_whoever_started_it_is_gone(tmp_path):
     experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 0.0}))
-    assert Watch(experiment, parent=1 << 22)() == "the program that started it is gone"
+    assert StopCondition(experiment, parent=1 << 22)() == "the program that started it is gone"
 
 
 def test_a_directory_that_is_out_of_reach_for_a_while_ends_no_worker(tmp_path):
     experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 0.0, "individuals": 12}))
     troubles = []
-    watch = Watch(experiment)
+    watch = StopCondition(experiment)
 
     def reason_to_stop():
         return "enough" if len(troubles) >= 2 and experiment.history().finished() else watch()

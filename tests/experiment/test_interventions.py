@@ -9,18 +9,18 @@ from genepool.analysis import Mark
 from genepool.errors import SettingsError
 from genepool.evaluation import Evaluation, Trained, ignore
 from genepool.evolution import Escape, Intervention, Spending
-from genepool.experiment import Course, Experiment, Watch
-from genepool.plots.progress import progress_figure
+from genepool.experiment import CurrentRules, Experiment, StopCondition
 from genepool.population import State
 from genepool.settings import override, preset
+from genepool.study.plots.progress import progress_figure
 
-SETTINGS = override(preset("faithful"), ["population_size=6", "durability=fast", "setpoint=paper"])
+SETTINGS = override(preset("faithful"), ["population_size=6", "durability=fast", "set_point=paper"])
 
 
 @pytest.fixture(autouse=True)
 def every_look_counts(monkeypatch):
     """Where looking takes long, as on a busy machine, workers look less often and begin and end things later."""
-    monkeypatch.setattr(Watch, "CHEAP", float("inf"))
+    monkeypatch.setattr(StopCondition, "CHEAP", float("inf"))
 
 
 class Judge:
@@ -108,7 +108,7 @@ def test_workers_that_hear_the_alarm_at_once_begin_one_escape(tmp_path):
         return Spending(individuals=30, since_best=20, best=0.5)
 
     def work(number):
-        rules.append(Course(Experiment.open(tmp_path / "e"), f"worker{number}", spent)())
+        rules.append(CurrentRules(Experiment.open(tmp_path / "e"), f"worker{number}", spent)())
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(crowd)]
     for thread in threads:

@@ -7,7 +7,7 @@ import pytest
 from genepool.dna import Shape, decode, encode, initial, shapes
 from genepool.errors import MutationError
 from genepool.mutations import ELEVEN, apply, mutate
-from tests.networks import chain, conv, random_dna
+from tests.support.networks import chain, conv, random_dna
 
 IMAGE = Shape(32, 32, 3)
 ODDS = dict.fromkeys((*ELEVEN, "grow-convolution", "widen"), 1.0)

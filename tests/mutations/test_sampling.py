@@ -12,7 +12,7 @@ import pytest
 
 from genepool.dna import initial
 from genepool.mutations import ELEVEN, MUTATIONS, apply, mutate
-from tests.networks import chain, conv
+from tests.support.networks import chain, conv
 
 DRAWS = 4000
 LIMIT = 1.95 / math.sqrt(DRAWS)

@@ -8,7 +8,7 @@ import pytest
 from genepool.dna import Conv, Identity, Vertex, initial
 from genepool.errors import InvalidDNAError, MutationError, SettingsError
 from genepool.mutations import MUTATIONS, apply, mutate
-from tests.networks import chain, conv, random_dna
+from tests.support.networks import chain, conv, random_dna
 
 CANNOT_ACT = (
     "remove-convolution",

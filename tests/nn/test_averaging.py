@@ -5,15 +5,15 @@ import time
 import pytest
 import torch
 
-from genepool.dna import Shape, cost
+from genepool.dna import Shape, requirements
 from genepool.evaluation import Plan, ignore
-from genepool.nn.averaging import BATCHES, EVERY, TailAverage
 from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
 from genepool.nn.model import Model
-from genepool.nn.training import Recipe, Training
+from genepool.nn.optimiser import BATCHES, EVERY, TailAverage
+from genepool.nn.trainer import Recipe, Training
 from genepool.nn.weights import from_bytes
 from genepool.settings import override, preset
-from tests.networks import chain, conv
+from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
 DNA = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
@@ -72,9 +72,9 @@ def test_the_network_that_is_validated_is_the_one_that_is_kept(fashion):
     model = ours.unfold(DNA, seed=0)
     model.load_state_dict(from_bytes(trained.weights))
     assert ours.validate(model) == trained.evaluation.fitness
-    price = cost(DNA, fashion.image, 10)
+    needs = requirements(DNA, fashion.image, 10)
     without = evaluator(fashion, Recipe(steps=83)).evaluate(DNA, seed=3).evaluation
-    assert trained.evaluation.flops - without.flops == BATCHES * price.forward.total
+    assert trained.evaluation.flops - without.flops == BATCHES * needs.forward.total
 
 
 class EnoughError(Exception):
@@ -129,8 +129,8 @@ def test_a_network_without_normalisation_needs_no_batches_for_it(fashion):
 
 def test_the_prediction_of_memory_counts_the_average(fashion):
     wide = chain(conv("a", depth_factor=256.0, stride_scale=3.0), conv("b"))
-    parameters = cost(wide, fashion.image, 10).parameters
-    needed = cost(wide, fashion.image, 10).memory + 64 * len(fashion.train_labels)
+    parameters = requirements(wide, fashion.image, 10).parameters
+    needed = requirements(wide, fashion.image, 10).memory + 64 * len(fashion.train_labels)
     limits = Limits(memory=needed + 8 * parameters - 1)
     for part, fits in ((0.0, True), (0.5, False)):
         answer = TorchEvaluator(fashion, Recipe(steps=0, averaging=part), limits, CPU).evaluate(wide, seed=0)

@@ -4,16 +4,15 @@ import pytest
 import torch
 
 from genepool.dna import Identity, initial
-from genepool.dna.initial import OUTPUT
-from genepool.nn import training as training_module
-from genepool.nn.accuracy import accuracy
-from genepool.nn.augment import Batches, Normaliser
+from genepool.dna.zoo import OUTPUT
+from genepool.nn import trainer as training_module
+from genepool.nn.batches import Batches, Normaliser, ResidentBatches, batches_for, resident
+from genepool.nn.device import gpus
 from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn.measure import accuracy
 from genepool.nn.model import Model
-from genepool.nn.resident import ResidentBatches, batches_for, resident
-from genepool.nn.runtime import gpus
-from genepool.nn.training import Recipe, Training
-from tests.networks import chain, conv
+from genepool.nn.trainer import Recipe, Training
+from tests.support.networks import chain, conv
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 

@@ -4,24 +4,24 @@ import numpy as np
 import pytest
 import torch
 
-from genepool.dna import cost, initial
+from genepool.data import open_source
+from genepool.dna import initial, requirements
 from genepool.evaluation import Plan
 from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
 from genepool.nn.final_test import test_accuracy as measure_test_accuracy
-from genepool.nn.sources import open_source
-from genepool.nn.training import Recipe
+from genepool.nn.trainer import Recipe
 from genepool.settings import override, preset
-from tests.networks import chain, conv
+from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
 
 
 def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
     answer = TorchEvaluator(fashion, Recipe(steps=20), Limits(), CPU).evaluate(initial(), seed=0).evaluation
-    price = cost(initial(), fashion.image, 10, batch=50)
-    assert answer.flops_training == price.training.total
-    assert answer.flops_forward == price.forward.total
-    assert answer.flops == 20 * price.training.total + 20 * price.forward.total  # 1,000 validation images
+    needs = requirements(initial(), fashion.image, 10, batch=50)
+    assert answer.flops_training == needs.training.total
+    assert answer.flops_forward == needs.forward.total
+    assert answer.flops == 20 * needs.training.total + 20 * needs.forward.total  # 1,000 validation images
     assert answer.steps == 20
     assert answer.parameters == 20
     assert answer.reason is None

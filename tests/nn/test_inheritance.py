@@ -10,9 +10,9 @@ from genepool.errors import DataError
 from genepool.mutations import ELEVEN, apply
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.inheritance import inherit_weights
-from genepool.nn.training import Recipe
+from genepool.nn.trainer import Recipe
 from genepool.nn.weights import from_bytes, read_weights, to_bytes, write_weights
-from tests.networks import chain, conv
+from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
 PARENT = chain(conv("a", depth_factor=8.0, stride_scale=1.0), conv("b"), conv("c")).edited(

@@ -13,18 +13,17 @@ import numpy as np
 import pytest
 import torch
 
-from genepool.dna import DNA, Identity, Shape, cost, initial
-from genepool.dna.cost import PROCESS
-from genepool.dna.initial import OUTPUT
-from genepool.dna.zoo import zoo
+from genepool.data.dataset import Dataset
+from genepool.dna import DNA, Identity, Shape, initial, requirements
+from genepool.dna.flops import PROCESS
+from genepool.dna.zoo import OUTPUT, zoo
 from genepool.errors import ModelTooLargeError
 from genepool.mutations import mutate
-from genepool.nn.data import Dataset
+from genepool.nn.device import is_mixed
 from genepool.nn.evaluator import Limits, TorchEvaluator
-from genepool.nn.precision import is_mixed
-from genepool.nn.training import Recipe
+from genepool.nn.trainer import Recipe
 from genepool.nn.weights import to_bytes
-from tests.networks import chain, conv
+from tests.support.networks import chain, conv
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -176,7 +175,7 @@ def measured_mixed():
 @pytest.mark.parametrize("form", FORMS)
 def test_the_prediction_is_an_upper_bound_and_not_wildly_above(form, measured):
     peak, weights = measured[form]
-    predicted = cost(FORMS[form](), Shape(32, 32, 3), 10).memory + 2 * weights
+    predicted = requirements(FORMS[form](), Shape(32, 32, 3), 10).memory + 2 * weights
     assert peak < predicted
     if peak > PROCESS:
         assert predicted < 3 * peak
@@ -185,7 +184,7 @@ def test_the_prediction_is_an_upper_bound_and_not_wildly_above(form, measured):
 @pytest.mark.parametrize("form", FORMS)
 def test_the_prediction_is_an_upper_bound_in_fewer_bits_too(form, measured_mixed):
     peak, weights = measured_mixed[form]
-    assert peak < cost(FORMS[form](), Shape(32, 32, 3), 10).memory + 2 * weights
+    assert peak < requirements(FORMS[form](), Shape(32, 32, 3), 10).memory + 2 * weights
 
 
 def measure_average() -> object:
@@ -194,7 +193,7 @@ def measure_average() -> object:
 
 def test_the_average_of_the_weights_is_within_the_prediction_too():
     peak, weights = fresh("measure_average")
-    predicted = cost(FORMS["many weights"](), Shape(32, 32, 3), 10)
+    predicted = requirements(FORMS["many weights"](), Shape(32, 32, 3), 10)
     assert peak < predicted.memory + 2 * weights + 8 * predicted.parameters < 3 * peak
 
 
@@ -231,10 +230,10 @@ def test_of_500_random_large_networks_none_outgrows_a_small_limit():
 def cheap(dna: DNA, image: Shape) -> bool:
     """Whether it is refused, or trained in no time: a test of memory need not wait for large filters."""
     try:
-        price = cost(dna, image, 10)
+        needs = requirements(dna, image, 10)
     except ModelTooLargeError:
         return True
-    return price.memory > SMALL_LIMIT or price.training.total < 2e9
+    return needs.memory > SMALL_LIMIT or needs.training.total < 2e9
 
 
 def test_what_is_refused_is_recorded_with_figures_and_advice():
@@ -277,7 +276,8 @@ def test_memory_is_given_back_after_a_large_network():
     script = """
 import sys, torch
 from genepool.nn.runtime import give_memory_back, prepare_process
-from tests.nn.test_memory import own_peak, forget_peak
+from tests.nn.test_memory import own_peak
+from tests.nn.test_memory import forget_peak
 prepare_process()
 x = [torch.zeros(2**20) for _ in range(100)]
 del x

@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from genepool.dna import Conv, Identity, Shape, Vertex, cost, initial, shapes
+from genepool.dna import Conv, Identity, Shape, Vertex, initial, requirements, shapes
 from genepool.dna.zoo import ZOO, zoo
 from genepool.mutations import mutate
-from genepool.nn.model import Model
-from genepool.nn.ops import Activation, fit
-from tests.networks import IMAGES, affordable, chain, conv, random_dna
+from genepool.nn.model import Activation, Model, fit
+from tests.support.networks import IMAGES, affordable, chain, conv, random_dna
 
 
 def unfold(dna, image, classes=10, seed=0):
@@ -56,18 +55,18 @@ def test_shapes_and_parameters_are_as_predicted_for_500_random_networks():
         for name, shape in seen.items():
             expected = sizes.edges.get(name) or sizes.vertices[name]
             assert shape == (3, expected.channels, expected.height, expected.width)
-        assert sum(p.numel() for p in model.parameters()) == cost(dna, image, classes).parameters
+        assert sum(p.numel() for p in model.parameters()) == requirements(dna, image, classes).parameters
 
 
 def test_flops_equal_those_of_torch_for_200_random_networks_forward_and_backward():
     for dna, image, classes in random_networks(200):
-        model, price = unfold(dna, image, classes), cost(dna, image, classes, batch=3)
+        model, needs = unfold(dna, image, classes), requirements(dna, image, classes, batch=3)
         with FlopCounterMode(display=False) as forward:
             model(images_of(image, 3))
         with FlopCounterMode(display=False) as training:
             model(images_of(image, 3)).sum().backward()
-        assert forward.get_total_flops() == price.forward.convolution + price.forward.matrix
-        assert training.get_total_flops() == price.training.convolution + price.training.matrix
+        assert forward.get_total_flops() == needs.forward.convolution + needs.forward.matrix
+        assert training.get_total_flops() == needs.training.convolution + needs.training.matrix
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -79,9 +78,9 @@ def test_the_zoo_costs_what_torch_says(name):
         x = torch.empty(2, 3, 32, 32)
         with FlopCounterMode(display=False) as counter:
             model(x).sum().backward()
-    price = cost(zoo(name), image, 10, batch=2)
-    assert counter.get_total_flops() == price.training.convolution + price.training.matrix
-    assert sum(p.numel() for p in model.parameters()) == price.parameters
+    needs = requirements(zoo(name), image, 10, batch=2)
+    assert counter.get_total_flops() == needs.training.convolution + needs.training.matrix
+    assert sum(p.numel() for p in model.parameters()) == needs.parameters
 
 
 def test_ten_thousand_mutations_unfold():
@@ -91,7 +90,7 @@ def test_ten_thousand_mutations_unfold():
         rng, dna = Random(seed), initial()
         for _ in range(200):
             dna = mutate(dna, rng).dna
-            predicted = cost(dna, image, 10).parameters
+            predicted = requirements(dna, image, 10).parameters
             # A device without memory for the few giants: building there is slower, but nothing is allocated.
             with torch.device("cpu" if predicted < 5e6 else "meta"):
                 model = Model(dna, image, 10, None)
@@ -131,7 +130,7 @@ def test_an_input_with_an_activation_of_its_own_is_allowed():
     dna = initial().edited(put=[Vertex(id="input", type="bn_relu", leakiness=0.25)])
     model, x = unfold(dna, Shape(5, 4, 3)), images_of(Shape(5, 4, 3))
     assert model(x).shape == (2, 10)
-    assert cost(dna, Shape(5, 4, 3), 10).parameters == 6 + 40
+    assert requirements(dna, Shape(5, 4, 3), 10).parameters == 6 + 40
 
 
 def test_activation_is_batch_norm_with_decay_0_9_and_a_leaky_rectifier():

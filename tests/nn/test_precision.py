@@ -7,13 +7,13 @@ from torch.nn import functional
 from genepool.dna import Shape
 from genepool.dna.zoo import zoo
 from genepool.evaluation import Plan
+from genepool.nn.device import Precision, is_mixed
 from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
 from genepool.nn.model import Model
-from genepool.nn.precision import Precision, is_mixed
-from genepool.nn.training import Recipe, Training
+from genepool.nn.trainer import Recipe, Training
 from genepool.settings import PRESETS, override, preset
-from tests.networks import chain, conv
 from tests.nn.test_resnet import ResNet20, pairs
+from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
 
@@ -120,7 +120,7 @@ def test_a_record_says_what_it_was_computed_in_and_a_plan_repeats_that(fashion):
 
 
 def test_the_loss_scale_of_float16_backs_off_and_trains(fashion, monkeypatch):
-    monkeypatch.setattr("genepool.nn.precision._fastest", lambda device: torch.float16)
+    monkeypatch.setattr("genepool.nn.device._fastest", lambda device: torch.float16)
     model = Model(learner(), fashion.image, 10, torch.Generator().manual_seed(0))
     training = Training(model, fashion, Recipe(steps=60, mixed=True), seed=0, device=CPU)
     losses = []

@@ -9,11 +9,9 @@ from msgspec.structs import replace
 from genepool.dna import Conv, Identity, Shape, shapes
 from genepool.errors import GenepoolError, MutationError
 from genepool.mutations import MUTATIONS, apply
-from genepool.nn.inheritance import inherit_weights
-from genepool.nn.model import Model
-from genepool.nn.ops import Activation
-from genepool.nn.preserving import inherit_function
-from tests.networks import chain, conv, random_dna
+from genepool.nn.inheritance import inherit_function, inherit_weights
+from genepool.nn.model import Activation, Model
+from tests.support.networks import chain, conv, random_dna
 
 IMAGE = Shape(10, 12, 3)
 CLASSES = 5

@@ -4,17 +4,16 @@ import msgspec
 import pytest
 import torch
 
-from genepool.dna import cost
+from genepool.dna import requirements
 from genepool.errors import DataError
 from genepool.evaluation import Plan, Race
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
-from genepool.nn.pace import Pace
-from genepool.nn.race import IMAGES, Referee, judge
-from genepool.nn.training import Recipe, Training
+from genepool.nn.step_count import IMAGES, Pace, Referee, judge
+from genepool.nn.trainer import Recipe, Training
 from genepool.nn.weights import from_bytes
-from tests.networks import chain, conv
-from tests.nn.test_pace import Clock
+from tests.nn.test_step_count import Clock
+from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
 DNA = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
@@ -47,9 +46,9 @@ def test_a_clear_loser_stops_at_the_look_and_says_so(fashion):
     found = trained.evaluation
     assert (found.raced, found.steps, found.turns, found.reason) == ("stopped", 60, ((60, 60),), None)
     assert found.look[0] == 60
-    price = cost(DNA, fashion.image, 10)
+    needs = requirements(DNA, fashion.image, 10)
     images = IMAGES + len(fashion.validation_labels)
-    assert found.flops == 60 * price.training.total + price.forward.total * images // 50
+    assert found.flops == 60 * needs.training.total + needs.forward.total * images // 50
 
 
 def test_what_is_kept_of_a_loser_are_the_weights_at_the_look_and_their_true_fitness(fashion):

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from genepool.population import DirectoryPopulation, Files, Individual, naming
+from genepool.population import DirectoryPopulation, Files, Individual
 from genepool.population.check import Report, check
-from genepool.population.doctor import examine
+from genepool.population.directory import names
+from genepool.population.directory.doctor import examine
 from genepool.testing import make_birth, make_weights
 
-FILES = {naming.WEIGHTS: make_weights()}
+FILES = {names.WEIGHTS: make_weights()}
 FAST = Files(durability="fast")
 
 
@@ -33,10 +34,10 @@ class Scene:
         return self.path / "pop" / "0000" / name
 
     def place(self, individual: object) -> Path:
-        return self.at(naming.encode(individual))
+        return self.at(names.encode(individual))
 
     def weights(self, individual: Individual) -> Path:
-        return self.place(individual) / naming.of_attempt(individual.attempt, naming.WEIGHTS)
+        return self.place(individual) / names.of_attempt(individual.attempt, names.WEIGHTS)
 
     def broken(self, **options: object) -> set[str]:
         report: Report = check(self.path, files=FAST, **options)
@@ -74,7 +75,7 @@ def test_a_lost_birth_breaks_i12(scene: Scene) -> None:
 
 
 def test_a_copy_breaks_i2(scene: Scene) -> None:
-    shutil.copytree(scene.place(scene.parent), scene.at(naming.encode(scene.parent.killed("abcdefgh", "lost"))))
+    shutil.copytree(scene.place(scene.parent), scene.at(names.encode(scene.parent.killed("abcdefgh", "lost"))))
     assert scene.broken() == {"I2"}
 
 
@@ -94,25 +95,25 @@ def test_missing_weights_break_i3_unless_dead(scene: Scene) -> None:
 
 
 def test_another_fitness_breaks_i3(scene: Scene) -> None:
-    scene.place(scene.parent).rename(scene.at(naming.encode(scene.parent).replace("0.5", "0.6")))
+    scene.place(scene.parent).rename(scene.at(names.encode(scene.parent).replace("0.5", "0.6")))
     assert scene.broken() == {"I3"}
 
 
 def test_two_published_attempts_break_i5(scene: Scene) -> None:
-    forged = scene.parent.id, naming.encode(scene.parent).replace(f"_1_1-{scene.worker.who}", "_2_2-abcdefgh")
+    forged = scene.parent.id, names.encode(scene.parent).replace(f"_1_1-{scene.worker.who}", "_2_2-abcdefgh")
     scene.worker._presence.events.note("finish", identity=forged[0], name=forged[1])
     assert scene.broken() == {"I5"}
 
 
-def test_an_epoch_that_falls_breaks_i4(scene: Scene) -> None:
+def test_a_claim_that_falls_breaks_i4(scene: Scene) -> None:
     later = scene.child.taken_over(scene.worker.who, progressed=True)
     for individual in (later, scene.child):
-        scene.worker._presence.events.note("take-over", identity=individual.id, name=naming.encode(individual))
+        scene.worker._presence.events.note("take-over", identity=individual.id, name=names.encode(individual))
     assert scene.broken() == {"I4"}
 
 
 def test_missing_heritage_breaks_i6(scene: Scene) -> None:
-    (scene.place(scene.child) / naming.INHERITED).unlink()
+    (scene.place(scene.child) / names.INHERITED).unlink()
     assert scene.broken() == {"I6"}
 
 

@@ -13,13 +13,13 @@ import pytest
 
 import genepool.population
 from genepool.errors import ConcurrencyError, DataError, StorageError
-from genepool.population import Checkpoint, DirectoryPopulation, DirectoryView, Files, Individual, State, naming
+from genepool.population import Checkpoint, DirectoryPopulation, DirectoryView, Files, Individual, State
 from genepool.population.check import check
+from genepool.population.directory import names
 from genepool.testing import Clock, make_birth, make_weights
+from tests.support.toy_worker import ToyWorker
 
-from .toy import ToyWorker
-
-FILES = {naming.WEIGHTS: make_weights()}
+FILES = {names.WEIGHTS: make_weights()}
 LEASE = 100.0
 
 
@@ -70,7 +70,7 @@ def inside(worker: DirectoryPopulation, individual: Individual) -> set[str]:
 
 
 def part(worker: DirectoryPopulation, individual: Individual, name: str) -> Path:
-    return Path(worker._shards.path(individual)) / naming.of_attempt(individual.attempt, name)
+    return Path(worker._shards.path(individual)) / names.of_attempt(individual.attempt, name)
 
 
 def grown(worker: DirectoryPopulation, number: int = 1, parent: Individual | None = None) -> Individual:
@@ -94,7 +94,7 @@ def test_a_complete_result_is_adopted(worker: DirectoryPopulation, files: Refusi
     child = leave_a_result(worker, files)
     other = join(worker)
     alive = other.take_over(child)
-    assert (alive.state, alive.fitness, alive.epoch, alive.attempt) == (State.ALIVE, 0.625, 2, f"1-{worker.who}")
+    assert (alive.state, alive.fitness, alive.claim, alive.attempt) == (State.ALIVE, 0.625, 2, f"1-{worker.who}")
     assert other.weights(alive) == make_weights()
     assert inside(other, alive) == {"dna.json", f"1-{worker.who}.result.json", f"1-{worker.who}.weights.safetensors"}
 
@@ -104,7 +104,7 @@ def test_a_damaged_result_is_not_adopted_but_its_checkpoint_is_used(
     worker: DirectoryPopulation, files: Refusing, damage: str
 ) -> None:
     child = leave_a_result(worker, files)
-    weights, result = (part(worker, child, name) for name in (naming.WEIGHTS, naming.RESULT))
+    weights, result = (part(worker, child, name) for name in (names.WEIGHTS, names.RESULT))
     match damage:
         case "weights":
             weights.write_bytes(make_weights(9))
@@ -139,10 +139,10 @@ def test_an_owner_whose_files_seem_gone_does_not_write_them_again(worker: Direct
     with pytest.raises(StorageError):
         worker.finish(child, fitness=0.5, files=FILES)
     del files.refused["rename"]
-    part(worker, child, naming.WEIGHTS).rename(worker.path / "aside")
+    part(worker, child, names.WEIGHTS).rename(worker.path / "aside")
     with pytest.raises(ConcurrencyError, match="taken over"):
         worker.finish(child, fitness=0.5, files=FILES)
-    (worker.path / "aside").rename(part(worker, child, naming.WEIGHTS))
+    (worker.path / "aside").rename(part(worker, child, names.WEIGHTS))
     assert worker.finish(child, fitness=0.5, files=FILES).state is State.ALIVE
 
 
@@ -158,14 +158,14 @@ def test_without_links_the_child_gets_a_copy(worker: DirectoryPopulation, files:
 def test_with_links_the_child_costs_no_space(worker: DirectoryPopulation) -> None:
     parent = grown(worker)
     child = worker.create(make_birth(2), parent=parent)
-    assert (Path(worker._shards.path(child)) / naming.INHERITED).stat().st_nlink == 2
+    assert (Path(worker._shards.path(child)) / names.INHERITED).stat().st_nlink == 2
     alive = worker.finish(child, fitness=0.5)
     assert inside(worker, alive) == {"dna.json", f"1-{worker.who}.result.json"}
 
 
 def test_a_parent_that_lost_its_weights_is_quarantined(worker: DirectoryPopulation) -> None:
     parent = grown(worker)
-    part(worker, parent, naming.WEIGHTS).unlink()
+    part(worker, parent, names.WEIGHTS).unlink()
     with pytest.raises(ConcurrencyError, match="quarantine"):
         worker.create(make_birth(2), parent=parent)
     assert [individual.state for individual in worker.snapshot()] == [State.QUARANTINED]
@@ -181,7 +181,7 @@ def test_debris_of_crashed_workers_is_collected(worker: DirectoryPopulation, fil
             (shard / name / file).write_text("x")
     for _ in range(15):
         clock.advance(LEASE / 10)
-        worker.beat("step", round(clock.now))
+        worker.heartbeat("step", round(clock.now))
         for individual in worker.garbage():
             worker.collect(individual)
     assert list(shard.iterdir()) == []
@@ -240,10 +240,10 @@ def test_whoever_looks_again_sees_what_a_first_look_sees(tmp_path: Path) -> None
     worker.kill(goes, "lost")
     home = worker._shards.shard(stays.id)
     wrong = next(shard for shard in sorted((tmp_path / "pop").iterdir()) if str(shard) != home)
-    (wrong / naming.encode(stays)).mkdir()
+    (wrong / names.encode(stays)).mkdir()
     again, _ = view.sweep_again(known)
     assert again == view.sweep()
-    assert again.foreign == [f"{wrong.name}/{naming.encode(stays)}"]
+    assert again.foreign == [f"{wrong.name}/{names.encode(stays)}"]
     same = {individual.id: individual for individual in before.individuals}
     assert [individual is same[individual.id] for individual in again.individuals] == [
         individual.id == stays.id for individual in again.individuals
@@ -334,8 +334,8 @@ def test_a_newborn_moves_into_the_directory_that_a_collected_one_left(
     child = worker.create(make_birth(2))
     [place] = (tmp_path / "pop").glob("*/*")
     assert place.stat().st_ino == inode
-    assert place.name == naming.encode(child)
-    assert [entry.name for entry in place.iterdir()] == [naming.BIRTH]
+    assert place.name == names.encode(child)
+    assert [entry.name for entry in place.iterdir()] == [names.BIRTH]
 
 
 def test_a_directory_that_is_not_empty_is_not_moved_into(worker: DirectoryPopulation, tmp_path: Path) -> None:

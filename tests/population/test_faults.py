@@ -18,11 +18,10 @@ import pytest
 from genepool.errors import GenepoolError
 from genepool.population import Checkpoint, DirectoryPopulation, Files, Individual, State
 from genepool.population.check import check
-from genepool.population.manifest import publish_config
+from genepool.population.directory.manifest import publish_config
 from genepool.testing import Clock, make_birth, make_weights
-
-from .fake_files import Crash, Disk, FakeFiles, Folder
-from .toy import ToyWorker
+from tests.support.fake_files import Crash, Disk, FakeFiles, Folder
+from tests.support.toy_worker import ToyWorker
 
 LEASE = 100.0
 FILES = {"weights.safetensors": make_weights()}
@@ -205,7 +204,7 @@ OPERATIONS: dict[str, Callable[[World], object]] = {
     "strip": lambda w: w.worker.strip(w.dead),
     "collect": lambda w: w.worker.collect(w.dead),
     "quarantine": lambda w: w.worker.quarantine(w.alive, "files"),
-    "beat": lambda w: w.worker.beat("train", 7),
+    "beat": lambda w: w.worker.heartbeat("train", 7),
     "publish_config": lambda w: publish_config(w.files, "/exp", {"odds": 2}),
 }
 

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genepool.population import Files
-from genepool.population.events import EventLog, read_events
-from genepool.population.fossils import Archive, Excavation
+from genepool.population.directory.archive import Archive, EventLog, Excavation, read_events
+from genepool.population.directory.log import documents, frame, log_name
 from genepool.population.individual import Fossil, Result
-from genepool.population.log import documents, frame, log_name
 from genepool.testing import make_birth
 
 DOCUMENTS = [b'{"a":1}', b"{}", b'{"text":"' + b"x" * 50 + b'"}']

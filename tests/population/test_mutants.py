@@ -34,20 +34,19 @@ import msgspec
 import pytest
 
 from genepool.errors import ConcurrencyError, GenepoolError
-from genepool.population import DirectoryPopulation, Files, Fossil, Result, State, naming
-from genepool.population import shards as shards_module
-from genepool.population import writing as writing_module
-from genepool.population.contents import Contents
+from genepool.population import DirectoryPopulation, Files, Fossil, Result, State
+from genepool.population.directory import names
+from genepool.population.directory import shards as shards_module
+from genepool.population.directory import writer as writing_module
+from genepool.population.directory.contents import Contents
+from genepool.population.directory.shards import Shards
+from genepool.population.directory.workers import Presence, Pulse
+from genepool.population.directory.writer import Writer
 from genepool.population.individual import Individual
-from genepool.population.lease import Pulse
-from genepool.population.presence import Presence
-from genepool.population.shards import Shards
-from genepool.population.writing import Writer
 from genepool.testing import Clock
-from genepool.testing.population_contract import Exam, PopulationContract
-
-from . import test_directory, test_faults
-from .simulation import Plan, Simulation, with_shards
+from genepool.testing.contract import Harness, PopulationContract
+from tests.population import test_directory, test_faults
+from tests.support.store_simulation import Plan, Simulation, with_shards
 
 Patch = pytest.MonkeyPatch
 Detector = Callable[[], None]
@@ -90,8 +89,8 @@ def contract(test: str, *arguments: str) -> Detector:
             files = Files(durability="fast", monotonic=clock)
             with with_shards(16):
                 DirectoryPopulation.establish(path, population_size=100, lease=100.0, files=files)
-            exam = Exam(join=lambda: DirectoryPopulation.open(path, files=files), clock=clock, lease=100.0)
-            getattr(PopulationContract(), test)(exam, *arguments)
+            harness = Harness(join=lambda: DirectoryPopulation.open(path, files=files), clock=clock, lease=100.0)
+            getattr(PopulationContract(), test)(harness, *arguments)
 
     return detect
 
@@ -130,7 +129,7 @@ def archive_after_delete(patch: Patch) -> None:
             self._move("collect", individual, gone, sync=True)
         self._files.remove_tree(self._shards.path(gone))
         if birth is not None:
-            self._presence.archive.add(Fossil(name=naming.encode(individual), birth=birth, result=result))
+            self._presence.archive.add(Fossil(name=names.encode(individual), birth=birth, result=result))
 
     patch.setattr(DirectoryPopulation, "collect", collect)
 
@@ -166,7 +165,7 @@ def weights_not_synced(patch: Patch) -> None:
     save = Files.save
 
     def unsynced(self: Files, path: str, data: bytes) -> None:
-        safe, self.safe = self.safe, self.safe and not path.endswith(naming.WEIGHTS)
+        safe, self.safe = self.safe, self.safe and not path.endswith(names.WEIGHTS)
         try:
             save(self, path, data)
         finally:
@@ -180,7 +179,7 @@ def result_named_too_early(patch: Patch) -> None:
 
     def write_result(self: Writer, individual: Individual, result: Result, files: dict[str, bytes]) -> None:
         with pytest.MonkeyPatch.context() as within:
-            within.setattr(naming, "UNSYNCED", naming.RESULT)
+            within.setattr(names, "UNSYNCED", names.RESULT)
             original(self, individual, result, files)
 
     patch.setattr(Writer, "write_result", write_result)
@@ -237,9 +236,9 @@ def heritage_dropped_too_early(patch: Patch) -> None:
     patch.setattr(Writer, "write_result", write_result)
 
 
-def epoch_not_raised(patch: Patch) -> None:
+def claim_not_raised(patch: Patch) -> None:
     def taken_over(self: Individual, who: str, *, progressed: bool) -> Individual:
-        return self._training(epoch=self.epoch, strikes=0 if progressed else self.strikes, owner=who)
+        return self._training(claim=self.claim, strikes=0 if progressed else self.strikes, owner=who)
 
     patch.setattr(Individual, "taken_over", taken_over)
 
@@ -247,8 +246,8 @@ def epoch_not_raised(patch: Patch) -> None:
 def one_attempt(patch: Patch) -> None:
     original = Individual._training
 
-    def training(self: Individual, *, epoch: int, strikes: int, owner: str) -> Individual:
-        made = original(self, epoch=epoch, strikes=strikes, owner=owner)
+    def training(self: Individual, *, claim: int, strikes: int, owner: str) -> Individual:
+        made = original(self, claim=claim, strikes=strikes, owner=owner)
         return msgspec.structs.replace(made, attempt="1-00000000")
 
     patch.setattr(Individual, "_training", training)
@@ -273,7 +272,7 @@ def result_not_checked(patch: Patch) -> None:
 
 def nonce_not_claimed(patch: Patch) -> None:
     def claim(self: Presence) -> str:
-        who = naming.make_who(self._files.urandom)
+        who = names.make_who(self._files.urandom)
         Path(f"{self._workers}/{who}").mkdir(exist_ok=True)
         return who
 
@@ -284,7 +283,7 @@ def lease_ignored(patch: Patch) -> None:
     patch.setattr(Presence, "abandoned", lambda self, individual: individual.state is State.TRAINING)
 
 
-def own_beats_ignored(patch: Patch) -> None:
+def own_heartbeats_ignored(patch: Patch) -> None:
     patch.setattr(Pulse, "steady_for", lambda *_: float("inf"))
 
 
@@ -300,7 +299,7 @@ def progress_ignored(patch: Patch) -> None:
 
 def strikes_not_counted(patch: Patch) -> None:
     def taken_over(self: Individual, who: str, *, progressed: bool) -> Individual:
-        return self._training(epoch=self.epoch + 1, strikes=0, owner=who)
+        return self._training(claim=self.claim + 1, strikes=0, owner=who)
 
     patch.setattr(Individual, "taken_over", taken_over)
 
@@ -308,9 +307,9 @@ def strikes_not_counted(patch: Patch) -> None:
 def shards_drawn_evenly(patch: Patch) -> None:
     def draw(self: Shards, rng: object, living: int) -> Individual:
         while True:
-            names = self._living(self._list(self._paths[rng.randrange(self._count)]))
-            if names:
-                return naming.parse(names[rng.randrange(len(names))])
+            living = self._living(self._list(self._paths[rng.randrange(self._count)]))
+            if living:
+                return names.parse(living[rng.randrange(len(living))])
 
     patch.setattr(Shards, "draw", draw)
 
@@ -328,13 +327,13 @@ MUTANTS: list[tuple[Callable[[Patch], None], Detector]] = [
     (publish_before_result, faults("finish", "crash-before", "crash-after")),
     (heritage_after_publish, faults("create_with_parent", "crash-before", "crash-after")),
     (heritage_dropped_too_early, faults("finish", "crash-before", "crash-after")),
-    (epoch_not_raised, returning),
+    (claim_not_raised, returning),
     (one_attempt, simulations()),
     (rename_believed, contract("test_of_two_who_change_one_snapshot_one_wins", "kill")),
     (result_not_checked, adoption),
     (nonce_not_claimed, joining),
     (lease_ignored, contract("test_a_beating_owner_is_not_abandoned")),
-    (own_beats_ignored, contract("test_an_observer_that_was_frozen_itself_starts_counting_anew")),
+    (own_heartbeats_ignored, contract("test_an_observer_that_was_frozen_itself_starts_counting_anew")),
     (progress_ignored, contract("test_an_owner_that_beats_without_progress_is_abandoned")),
     (strikes_not_counted, contract("test_attempts_without_progress_lead_to_failure")),
     (shards_drawn_evenly, contract("test_every_living_individual_is_equally_likely")),

@@ -9,8 +9,7 @@ import pytest
 from genepool.errors import ConcurrencyError, StorageError
 from genepool.population import Checkpoint, State
 from genepool.testing import make_birth
-
-from .test_faults import FAULTS, FILES, LEASE, World
+from tests.population.test_faults import FAULTS, FILES, LEASE, World
 
 SURVIVED = [fault for fault in FAULTS if not fault.startswith("crash")]
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from genepool.errors import GenepoolError, SettingsError, StorageError
-from genepool.population import DirectoryPopulation, Files, State, served
+from genepool.population import DirectoryPopulation, Files, State
 from genepool.population.check import check
-from genepool.population.served import CHANGING, LOOKING, Answer, AnswerLost, Diary, FileServer, ServedFiles
+from genepool.population.directory import served
+from genepool.population.directory.served import CHANGING, LOOKING, Answer, AnswerLost, Diary, FileServer, ServedFiles
 from genepool.testing import Clock, make_birth, make_weights
-from genepool.testing.population_contract import Exam, PopulationContract
-
-from .simulation import with_shards
+from genepool.testing.contract import Harness, PopulationContract
+from tests.support.store_simulation import with_shards
 
 LEASE = 100.0
 FILES = {"weights.safetensors": make_weights()}
@@ -25,7 +25,7 @@ FILES = {"weights.safetensors": make_weights()}
 
 class TestServedPopulation(PopulationContract):
     @pytest.fixture(params=["safe-1", "fast-16"])
-    def exam(self, tmp_path: Path, request: pytest.FixtureRequest) -> Exam:
+    def harness(self, tmp_path: Path, request: pytest.FixtureRequest) -> Harness:
         durability, shards = request.param.split("-")
         clock = Clock()
         with with_shards(int(shards)):
@@ -36,7 +36,7 @@ class TestServedPopulation(PopulationContract):
             files = ServedFiles(FileServer(str(tmp_path)).do, durability=durability, monotonic=clock)
             return DirectoryPopulation.open(tmp_path, files=files)
 
-        return Exam(join=join, clock=clock, lease=LEASE)
+        return Harness(join=join, clock=clock, lease=LEASE)
 
 
 class Unreliable:
@@ -75,7 +75,7 @@ def test_workers_whose_answers_get_lost_lose_no_individual(seed: int, tmp_path: 
         population = rng.choice(workers)
         clock.advance(LEASE / 50)
         try:
-            population.beat("step", step)
+            population.heartbeat("step", step)
             orphans = population.orphans()
             child = population.take_over(rng.choice(orphans)) if orphans else population.create(make_birth(step))
             if child.state is State.TRAINING:

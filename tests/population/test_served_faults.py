@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from genepool.population import Files
-from genepool.population.served import AnswerLost, FileServer, ServedFiles
-
-from .simulation import ROOT, Simulation
-from .test_faults import OPERATIONS, Meddler, World, run
-from .test_simulation import plan_of
+from genepool.population.directory.served import AnswerLost, FileServer, ServedFiles
+from tests.population.test_faults import OPERATIONS, Meddler, World, run
+from tests.population.test_simulation import plan_of
+from tests.support.store_simulation import ROOT, Simulation
 
 LOST = ("lost-before", "lost-after")
 SEEDS = 24

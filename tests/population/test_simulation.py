@@ -9,9 +9,8 @@ import pytest
 
 from genepool.population import DirectoryPopulation
 from genepool.population.check import check
-
-from .simulation import ROOT, Plan, Simulation
-from .test_strangers import read_everything
+from tests.population.test_foreign_entries import read_everything
+from tests.support.store_simulation import ROOT, Plan, Simulation
 
 SEEDS = 500
 BATCH = 50

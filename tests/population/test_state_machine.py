@@ -24,8 +24,7 @@ from genepool.population import (
 )
 from genepool.population.check import check
 from genepool.testing import Clock, make_birth, make_weights
-
-from .simulation import with_shards
+from tests.support.store_simulation import with_shards
 
 LEASE = 100.0
 WORKERS = 3
@@ -70,8 +69,8 @@ class Twins(RuleBasedStateMachine):
             return value
         attempt = value.attempt
         if attempt:
-            epoch, who = attempt.split("-")
-            attempt = f"{epoch}-{self.names.get(who, who)}"
+            claim, who = attempt.split("-")
+            attempt = f"{claim}-{self.names.get(who, who)}"
         return msgspec.structs.replace(
             value,
             id=self.names[value.id],

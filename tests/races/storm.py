@@ -4,7 +4,7 @@
     python -m tests.races.storm --short FOLDER      twenty seconds in one folder
 
 Prints a table and the seeds; exit code 1 if anything was violated. The seed repeats the order of blows, not of system
-calls: that is what tests/population/simulation.py is for.
+calls: that is what tests/support/store_simulation.py is for.
 """
 # ruff: noqa: T201
 
@@ -21,12 +21,11 @@ import time
 from pathlib import Path
 
 from genepool.population import DirectoryPopulation
-
-from .crowd import Crowd
-from .onlooker import Onlooker
-from .plan import Plan
-from .verdict import Verdict, judge
-from .victim import live
+from tests.races.dashboard_observer import Onlooker
+from tests.races.findings import Verdict, judge
+from tests.races.plan import Plan
+from tests.races.storm_worker import live
+from tests.races.worker_processes import Crowd
 
 RESULTS = Path("benchmarks/results/storm.json")
 MEMORY = Path("/dev/shm")

@@ -1,0 +1,192 @@
+"""Images and labels from NumPy arrays, as Python users have them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from genepool.data.source import Development, Images
+from genepool.data.splits import development_part, test_part
+from genepool.errors import DataError
+
+
+class ArraySource:
+    """Arrays in memory: pixels as bytes, or as floats in 0..1 or in 0..255; labels as integers or as text.
+
+    Images are (n, height, width) or (n, height, width, channels). A part that is not given is split off.
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        *,
+        validation: tuple[ArrayLike, ArrayLike] | None = None,
+        test: tuple[ArrayLike, ArrayLike] | None = None,
+        classes: Sequence[str] | None = None,
+        name: str = "arrays",
+        flip: bool = True,
+    ) -> None:
+        self.name = name
+        self.flip = flip
+        pixels, raw_labels = _array(x, "x"), _labels(_array(y, "y"), "y")
+        self._scale = _scale(pixels, "x")
+        self._values = _class_values(raw_labels, classes)
+        self.classes = tuple(classes) if classes is not None else tuple(str(value) for value in self._values)
+        self._images = self._part(pixels, raw_labels, "x", "y")
+        self._validation = self._optional(validation, "validation")
+        self._test = self._optional(test, "test")
+        self._check_class_sizes()
+
+    def fingerprint(self) -> str:
+        digest = hashlib.blake2b(digest_size=32)
+        for part in (self._images, self._validation, self._test):
+            if part is not None:
+                digest.update(f"{part.pixels.shape}".encode())
+                digest.update(np.ascontiguousarray(part.pixels).data)
+                digest.update(part.labels.tobytes())
+        return digest.hexdigest()
+
+    def development(self) -> Development:
+        images = self._images if self._test is not None else development_part(self._images)
+        if self._validation is None:
+            return Development(images=images)
+        both = Images(
+            pixels=np.concatenate([images.pixels, self._validation.pixels]),
+            labels=np.concatenate([images.labels, self._validation.labels]),
+        )
+        return Development(images=both, validation=np.arange(len(both)) >= len(images))
+
+    def held_out(self) -> Images:
+        return self._test if self._test is not None else test_part(self._images)
+
+    def _optional(self, pair: tuple[ArrayLike, ArrayLike] | None, part: str) -> Images | None:
+        if pair is None:
+            return None
+        x, y = f"the {part} images", f"the {part} labels"
+        images = self._part(_array(pair[0], x), _labels(_array(pair[1], y), y), x, y)
+        if images.pixels.shape[1:] != self._images.pixels.shape[1:]:
+            raise DataError(
+                f"An image of {x} has the shape {images.pixels.shape[1:]}, but one of x has "
+                f"{self._images.pixels.shape[1:]}; give all parts the same size."
+            )
+        return images
+
+    def _part(self, pixels: NDArray[Any], labels: NDArray[Any], x: str, y: str) -> Images:
+        if len(pixels) != len(labels):
+            raise DataError(f"{x} holds {len(pixels)} images, but {y} holds {len(labels)} labels; give one for each.")
+        self._check_known(labels, y)
+        return Images(
+            pixels=_bytes(_four_dimensional(pixels, x), self._scale, x),
+            labels=np.searchsorted(self._values, labels).astype(np.int64),
+        )
+
+    def _check_known(self, labels: NDArray[Any], y: str) -> None:
+        if (labels.dtype.kind == "U") != (self._values.dtype.kind == "U"):
+            raise DataError(f"{y} must be of the same kind as the training labels: all text, or all integers.")
+        unknown = np.setdiff1d(labels, self._values)
+        if len(unknown):
+            raise DataError(f"{y} holds the label '{unknown[0]}', which is not among the classes of the training part.")
+
+    def _check_class_sizes(self) -> None:
+        counts = np.bincount(self._images.labels, minlength=len(self.classes))
+        needed = 1 + (self._validation is None) + (self._test is None)
+        for name, count in zip(self.classes, counts, strict=True):
+            if count < needed:
+                raise DataError(
+                    f"The class '{name}' has {count} of at least {needed} images that a split needs; add some."
+                )
+
+
+def pixel_scale(x: ArrayLike, what: str = "X") -> float:
+    """What the pixels of images are multiplied with to lie in 0..255: 255 for floats up to 1, else 1."""
+    return _scale(_array(x, what), what)
+
+
+def to_pixels(x: ArrayLike, scale: float, what: str = "X") -> NDArray[np.uint8]:
+    """Images as bytes (n, height, width, channels), by a scale that was found on the training images."""
+    return _bytes(_four_dimensional(_array(x, what), what), scale, what)
+
+
+def _array(values: ArrayLike, what: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{what} is no array ({error}); give every image the same shape.") from error
+    if array.dtype.hasobject:
+        raise DataError(f"{what} holds Python objects; give plain numbers or text.")
+    if array.size == 0:
+        raise DataError(f"{what} is empty.")
+    return array
+
+
+def _labels(labels: NDArray[Any], what: str) -> NDArray[Any]:
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise DataError(f"{what} must be one label an image, not of the shape {labels.shape}.")
+    if labels.dtype.kind not in "iubUS":
+        raise DataError(f"{what} must be integers or text, not {labels.dtype}; convert it, as by y.astype(int).")
+    if labels.dtype.kind == "S":
+        try:
+            return np.char.decode(labels, "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{what} holds bytes that are not UTF-8 text; give text or integers.") from error
+    return labels
+
+
+def _class_values(labels: NDArray[Any], classes: Sequence[str] | None) -> NDArray[Any]:
+    """The sorted labels that there are; with named classes, their positions 0, 1, ..."""
+    values = np.unique(labels)
+    if len(values) < 2:
+        raise DataError(
+            f"There must be at least two classes, but y holds {len(values)} class for {len(labels)} sample(s)."
+        )
+    if classes is None:
+        return values
+    if values.dtype.kind not in "iu" or values[0] < 0 or values[-1] >= len(classes):
+        raise DataError(f"With {len(classes)} named classes, y must be integers from 0 to {len(classes) - 1}.")
+    return np.arange(len(classes))
+
+
+def _scale(pixels: NDArray[Any], what: str) -> float:
+    """What a pixel is multiplied with to lie in 0..255; decided once, on the training part."""
+    if pixels.dtype.kind not in "iubf":
+        raise DataError(f"{what} must be numbers, not {pixels.dtype}.")
+    if pixels.dtype.kind == "f":
+        return 255.0 if float(pixels.max()) <= 1.0 else 1.0
+    return 255.0 if pixels.dtype.kind == "b" else 1.0
+
+
+def _four_dimensional(pixels: NDArray[Any], what: str) -> NDArray[Any]:
+    if pixels.ndim == 3:
+        pixels = pixels[..., np.newaxis]
+    if pixels.ndim == 4 and pixels.shape[3] in (1, 3):
+        return pixels
+    hint = "; move the channels to the end" if pixels.ndim == 4 and pixels.shape[1] in (1, 3) else ""
+    raise DataError(
+        f"{what} must have the shape (n, height, width) or (n, height, width, 1 or 3), not {pixels.shape}{hint}."
+    )
+
+
+def _bytes(pixels: NDArray[Any], scale: float, what: str) -> NDArray[np.uint8]:
+    if pixels.dtype == np.uint8:
+        return pixels
+    if pixels.dtype.kind not in "iubf":
+        raise DataError(f"{what} must be numbers, not {pixels.dtype}.")
+    if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
+        raise DataError(f"{what} holds pixels that are not finite numbers (NaN or infinity); replace them.")
+    low, high = float(pixels.min()) * scale, float(pixels.max()) * scale
+    if low < 0.0 or high > 255.0:
+        limits = "0..1" if scale == 255.0 else "0..255"
+        raise DataError(
+            f"{what} holds pixels from {low / scale:g} to {high / scale:g}, outside of {limits}; scale them first."
+        )
+    result = np.empty(pixels.shape, dtype=np.uint8)
+    for row, image in enumerate(pixels):  # one at a time: floats of the whole would take eight times the memory
+        result[row] = np.rint(image * scale)
+    return result

@@ -1,0 +1,118 @@
+"""fashion-mini, the small real data set shipped with Genepool: 8,000 images of Fashion-MNIST, evenly of ten classes.
+
+The first 600 images of each class in the original training set are for training, the next 100 for validation; the
+first 100 of each class in the original test set are the test part. `tools/make_fashion_mini.py` built the sheets, one
+a part, from the official files; a sheet shows its images class after class, row by row. Fashion-MNIST is Zalando SE's,
+under the MIT licence in this folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from genepool.data.download import Progress
+from genepool.data.source import Development, Images, Listing
+from genepool.errors import DataError, shown
+
+HERE = Path(__file__).parent
+SIDE = 28
+COLUMNS = 100
+"""Images in a row of a sheet."""
+
+
+class Sheet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One part: a grey PNG with its images side by side."""
+
+    file: str
+    images_per_class: int
+    sha256: str
+    """Of the pixels, image after image."""
+
+
+class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `fashion_mini.json` says."""
+
+    classes: tuple[str, ...]
+    parts: dict[str, Sheet]
+
+
+def digest_of(pixels: NDArray[np.uint8]) -> str:
+    """The digest of images that a sheet must give back."""
+    return hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
+
+
+class FashionMini:
+    """The shipped images."""
+
+    name = "fashion-mini"
+    flip = True
+
+    def __init__(self, folder: Path = HERE) -> None:
+        self._folder = folder
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self._contents.classes
+
+    def fingerprint(self) -> str:
+        sheets: Mapping[str, Sheet] = self._contents.parts
+        return hashlib.sha256("".join(sheets[part].sha256 for part in sorted(sheets)).encode()).hexdigest()
+
+    def development(self) -> Development:
+        train, validation = self._images("train"), self._images("validation")
+        both = Images(
+            pixels=np.concatenate([train.pixels, validation.pixels]),
+            labels=np.concatenate([train.labels, validation.labels]),
+        )
+        return Development(images=both, validation=np.arange(len(both)) >= len(train))
+
+    def held_out(self) -> Images:
+        return self._images("test")
+
+    @cached_property
+    def _contents(self) -> Contents:
+        path = self._folder / "fashion_mini.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Contents)
+        except (OSError, msgspec.DecodeError) as error:
+            raise DataError(f"'{shown(path)}' is missing or damaged ({error}); install Genepool again.") from error
+
+    def _images(self, part: str) -> Images:
+        sheet = self._contents.parts[part]
+        path = self._folder / sheet.file
+        try:
+            with Image.open(path, formats=("PNG",)) as image:
+                tiles = np.asarray(image, dtype=np.uint8).reshape(-1, SIDE, COLUMNS, SIDE)
+        except (OSError, ValueError, SyntaxError) as error:
+            raise DataError(f"'{shown(path)}' is missing or damaged ({error}); install Genepool again.") from error
+        pixels = tiles.transpose(0, 2, 1, 3).reshape(-1, SIDE, SIDE, 1)
+        if digest_of(pixels) != sheet.sha256:
+            raise DataError(f"'{shown(path)}' is not the sheet that Genepool ships; install Genepool again.")
+        labels = np.repeat(np.arange(len(self.classes), dtype=np.int64), sheet.images_per_class)
+        return Images(pixels=pixels, labels=labels)
+
+
+def _open(_data_dir: Path | None, _progress: Progress | None) -> FashionMini:
+    return FashionMini()
+
+
+LISTING = Listing(
+    name=FashionMini.name,
+    train=6_000,
+    validation=1_000,
+    test=1_000,
+    height=SIDE,
+    width=SIDE,
+    channels=1,
+    classes=10,
+    licence="MIT, 2017 Zalando SE",
+    open=_open,
+)

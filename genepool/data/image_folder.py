@@ -1,0 +1,255 @@
+"""A folder of images, one sub-folder per class: its files, and their pixels brought to one size.
+
+The files of a folder of images, one sub-folder a class, without opening any.
+
+flowers/                         flowers/
+      rose/  a.png b.jpg ...           train/  rose/ ... tulip/ ...
+      tulip/ c.png ...                 val/    rose/ ... tulip/ ...      (optional)
+                                       test/   rose/ ... tulip/ ...      (optional)
+
+Hidden files and what desktops leave behind are passed over; everything else must be an image.
+
+A folder of images, one sub-folder a class: of any size, grey or colour, brought to one size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genepool.data.free_memory import check_room
+from genepool.data.image_files import read_facts, read_pixels
+from genepool.data.source import Development, Images
+from genepool.data.splits import held_out_mask
+from genepool.errors import DataError, SettingsError, shown
+
+PARTS = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
+LITTER = ("thumbs.db", "desktop.ini", "__macosx")
+
+
+class ImageFile(NamedTuple):
+    """One file of a class."""
+
+    path: Path
+    label: int
+    size: int
+    changed: int
+    """Nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """What a folder of images holds."""
+
+    classes: tuple[str, ...]
+    train: tuple[ImageFile, ...]
+    validation: tuple[ImageFile, ...] = ()
+    test: tuple[ImageFile, ...] = ()
+
+    def files(self) -> Iterator[ImageFile]:
+        """All of them."""
+        yield from self.train
+        yield from self.validation
+        yield from self.test
+
+
+def read_tree(root: Path) -> Tree:
+    """The classes and files of a folder; refuses one that cannot be split into training, validation and test."""
+    folders = _folders(root)
+    seen: set[tuple[int, int]] = set()
+    if _in_parts(folders):
+        parts = {PARTS[folder.name.lower()]: _folders(folder) for folder in folders}
+    else:
+        parts = {"train": folders}
+    names = [folder.name for folder in parts["train"]]
+    if len(names) < 2:
+        found = f"only the class folder '{shown(names[0])}'" if names else "no class folders"
+        raise DataError(f"'{shown(root)}' holds {found}; it must hold one sub-folder for each of two classes or more.")
+    files = {part: _files(folders, names, seen) for part, folders in parts.items()}
+    tree = Tree(classes=tuple(shown(name) for name in names), **files)
+    _check_splittable(root, tree)
+    return tree
+
+
+def _in_parts(folders: list[Path]) -> bool:
+    """Whether the folders are train, val and test; a class may be called 'train' too, so all must fit."""
+    names = [PARTS.get(folder.name.lower()) for folder in folders]
+    if None in names or names.count("train") != 1 or len(set(names)) != len(names):
+        return False
+    return all(_is_folder(entry) for folder in folders for entry in _entries(folder))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            kept = [e for e in entries if not e.name.startswith(".") and e.name.lower() not in LITTER]
+    except (OSError, ValueError) as error:
+        raise DataError(f"The folder '{shown(folder)}' cannot be read ({shown(str(error))}).") from error
+    return sorted(kept, key=lambda entry: os.fsencode(entry.name))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _folders(root: Path) -> list[Path]:
+    """The folders right below; any other file there is an error."""
+    for entry in _entries(root):
+        if not _is_folder(entry):
+            raise DataError(
+                f"'{shown(entry.path)}' lies beside the class folders; move it into the folder of its class, or away."
+            )
+    return [Path(entry.path) for entry in _entries(root)]
+
+
+def _files(folders: list[Path], names: list[str], seen: set[tuple[int, int]]) -> tuple[ImageFile, ...]:
+    found: list[ImageFile] = []
+    for folder in folders:
+        if folder.name not in names:
+            raise DataError(f"The class folder '{shown(folder)}' has no counterpart in 'train'; rename or remove it.")
+        before = len(found)
+        found.extend(_below(folder, names.index(folder.name), seen))
+        if len(found) == before:
+            raise DataError(f"The class folder '{shown(folder)}' holds no images; fill it or remove it.")
+    return tuple(found)
+
+
+def _below(folder: Path, label: int, seen: set[tuple[int, int]]) -> Iterator[ImageFile]:
+    """The files of a class. No folder is read twice: linked into two classes or parts, its images would leak."""
+    status = _status(folder)
+    if (status.st_dev, status.st_ino) in seen:
+        raise DataError(f"The folder '{shown(folder)}' is a link to a folder that is read already; remove the link.")
+    seen.add((status.st_dev, status.st_ino))
+    for entry in _entries(folder):
+        path = Path(entry.path)
+        status = _status(path)
+        if stat.S_ISDIR(status.st_mode):
+            raise DataError(
+                f"'{shown(path)}' is a folder inside a class folder; there must be one folder of images for each "
+                f"class, at most sorted into 'train', 'val' and 'test'."
+            )
+        if not stat.S_ISREG(status.st_mode):
+            raise DataError(f"'{shown(path)}' is neither a file nor a folder; take it out.")
+        yield ImageFile(path, label, status.st_size, status.st_mtime_ns)
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{shown(path)}' cannot be read ({shown(str(error))}); take it out.") from error
+
+
+def _check_splittable(root: Path, tree: Tree) -> None:
+    needed = 1 + (not tree.validation) + (not tree.test)
+    counts = [0] * len(tree.classes)
+    for file in tree.train:
+        counts[file.label] += 1
+    for name, count in zip(tree.classes, counts, strict=True):
+        if count < needed:
+            raise DataError(
+                f"The class '{name}' of '{shown(root)}' has {count} image{'s' * (count != 1)}, but at least {needed} "
+                f"are needed to split it into training, validation and test; add some or remove the class."
+            )
+
+
+LARGEST_SIDE = 1024
+"""That a user may ask for."""
+LARGEST_MEDIAN_SIDE = 256
+"""Photographs are brought down to this where no size is asked for."""
+
+Frame = tuple[int, int, int]
+"""Height, width and channels of every image."""
+
+
+class FolderSource:
+    """Images of a folder. The list of files is read on opening, the images when they are asked for.
+
+    The size, where none is given, is the median height and width of the development images; they are grey if all of
+    these are. The test images have no say in either.
+    """
+
+    def __init__(self, path: Path, *, size: tuple[int, int] | None = None, flip: bool = True) -> None:
+        if size is not None and not all(1 <= side <= LARGEST_SIDE for side in size):
+            raise SettingsError(f"The image size {size[0]}x{size[1]} is not within 1x1 and {LARGEST_SIDE} both ways.")
+        self.name = shown(path.resolve().name) or "images"
+        self.flip = flip
+        self._path = path
+        self._size = size
+        self._tree = read_tree(path)
+        self.classes = self._tree.classes
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{shown(self._path.resolve())} {self._size}".encode())
+        for file in self._tree.files():
+            name = shown(file.path.relative_to(self._path))
+            digest.update(f"\n{name} {file.label} {file.size} {file.changed}".encode())
+        return digest.hexdigest()
+
+    def development(self) -> Development:
+        """Test images are decoded too, and forgotten: a damaged one should stop a run at its beginning."""
+        train, test = self._split
+        files = (*train, *self._tree.validation)
+        frame = self._frame
+        images = _decode(files, frame)
+        for file in test:
+            read_facts(file.path)
+            read_pixels(file.path, height=frame[0], width=frame[1], channels=frame[2])
+        if not self._tree.validation:
+            return Development(images=images)
+        return Development(images=images, validation=np.arange(len(files)) >= len(train))
+
+    def held_out(self) -> Images:
+        return _decode(self._split[1], self._frame)
+
+    @cached_property
+    def _split(self) -> tuple[Sequence[ImageFile], Sequence[ImageFile]]:
+        """The files of the training part (and validation, if it has no folder of its own) and of the test part."""
+        train = self._tree.train
+        if self._tree.test:
+            return train, self._tree.test
+        held_out = held_out_mask(np.array([file.label for file in train], dtype=np.int64))
+        kept = [file for file, out in zip(train, held_out, strict=True) if not out]
+        return kept, [file for file, out in zip(train, held_out, strict=True) if out]
+
+    @cached_property
+    def _frame(self) -> Frame:
+        facts = [read_facts(file.path) for file in (*self._split[0], *self._tree.validation)]
+        channels = 1 if all(fact.grey for fact in facts) else 3
+        if self._size is not None:
+            return (*self._size, channels)
+        height = float(np.median([fact.height for fact in facts]))
+        width = float(np.median([fact.width for fact in facts]))
+        shrink = min(1.0, LARGEST_MEDIAN_SIDE / max(height, width))
+        return max(1, round(height * shrink)), max(1, round(width * shrink)), channels
+
+
+def _decode(files: Sequence[ImageFile], frame: Frame) -> Images:
+    """One image at a time straight into the array: the memory is that of the result and of one image."""
+    height, width, channels = frame
+    pixels = _room((len(files), height, width, channels))
+    for row, file in enumerate(files):
+        pixels[row] = read_pixels(file.path, height=height, width=width, channels=channels)
+    return Images(pixels=pixels, labels=np.array([file.label for file in files], dtype=np.int64))
+
+
+def _room(shape: tuple[int, int, int, int]) -> NDArray[np.uint8]:
+    what, advice = f"{shape[0]} images of {shape[1]}x{shape[2]}", "choose a smaller size (--size)"
+    check_room(math.prod(shape), what, advice)
+    try:
+        return np.empty(shape, dtype=np.uint8)
+    except (MemoryError, ValueError) as error:
+        raise DataError(f"{what} do not fit into memory; {advice}.") from error

@@ -1,0 +1,131 @@
+"""What every source of images gives: labelled images for development, and a held-out test part.
+
+Sources know files and formats; they know nothing of torch, of padding or of batches. `genepool.data.dataset` turns the
+development part of a source into what training reads; the held-out part is for `genepool.nn.final_test` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genepool.data.download import Progress
+from genepool.errors import DataError
+
+VALIDATION_SHARE = 0.1
+"""The paper holds 5,000 of CIFAR's 50,000 training images out for validation; in proportion elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Images:
+    """Pixels and the class of each image."""
+
+    pixels: NDArray[np.uint8]
+    """(images, height, width, channels), one channel (grey) or three (red, green, blue)."""
+    labels: NDArray[np.int64]
+    """(images,): the position of each image's class in the source's `classes`."""
+
+    def __post_init__(self) -> None:
+        shape = self.pixels.shape
+        if self.pixels.dtype != np.uint8 or len(shape) != 4 or shape[3] not in (1, 3):
+            raise DataError(
+                f"Images must be bytes in the shape (images, height, width, 1 or 3), not {self.pixels.dtype} {shape}."
+            )
+        if 0 in shape:
+            raise DataError(f"Images must not be empty, but their shape is {shape}.")
+        if self.labels.dtype != np.int64 or self.labels.shape != shape[:1]:
+            raise DataError(
+                f"There must be one int64 label for each of the {shape[0]} images, "
+                f"not {self.labels.dtype} {self.labels.shape}."
+            )
+        if self.labels.min() < 0:
+            raise DataError(f"A label must not be negative, but one is {self.labels.min()}.")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, which: NDArray[np.bool_]) -> Images:
+        """Those images where the mask is true, in their order."""
+        return Images(pixels=self.pixels[which], labels=self.labels[which])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Development:
+    """All images that may be looked at while networks are made: the training and the validation part."""
+
+    images: Images
+    validation: NDArray[np.bool_] | None = None
+    """Which images are for validation, where the source says so; None: split off a share, by seed."""
+    validation_share: float = VALIDATION_SHARE
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.validation_share < 1.0:
+            raise DataError(f"The validation share must lie between 0 and 1, not be {self.validation_share}.")
+        mask = self.validation
+        if mask is None:
+            return
+        if mask.dtype != np.bool_ or mask.shape != self.images.labels.shape:
+            raise DataError(f"The validation mask must be {len(self.images)} booleans, not {mask.dtype} {mask.shape}.")
+        if not mask.any() or mask.all():
+            raise DataError("The validation mask must leave at least one image for training and one for validation.")
+
+
+class Source(Protocol):
+    """Where images come from. Opening one is cheap; the images are read when they are asked for."""
+
+    @property
+    def name(self) -> str:
+        """For people and for file names."""
+        ...
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the labels."""
+        ...
+
+    @property
+    def flip(self) -> bool:
+        """Whether an image's mirror image is as good an example of its class (digits: no)."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A short text that changes when the files behind the source change; costs no decoding."""
+        ...
+
+    def development(self) -> Development:
+        """The training and validation images; never holds a test image."""
+        ...
+
+    def held_out(self) -> Images:
+        """The test images. Only `genepool.nn.final_test` may call this."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """What is known of a data set before a byte of it is read, and how to open it.
+
+    A package that brings a data set of its own registers one of these under the entry point group `genepool.datasets`.
+    """
+
+    name: str
+    train: int
+    """Images for training."""
+    validation: int
+    test: int
+    height: int
+    width: int
+    channels: int
+    classes: int
+    licence: str
+    open: Callable[[Path | None, Progress | None], Source]
+    """Opens it, from that data folder if it is there; may download."""
+    find: Callable[[Path | None], Path | None] | None = None
+    """Where it is on this machine, or None; a listing without `find` is shipped with its package."""
+    fetch: Callable[[Progress | None], Path] | None = None
+    """Downloads it and says where to."""

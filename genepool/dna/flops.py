@@ -1,0 +1,250 @@
+"""What a network costs, from its shapes alone: parameters, and floating-point operations forward and in training.
+
+Follows the paper's "Computation cost" and supplement S2: every operation kind that is listed there is counted, with its
+gradient; one multiplication or one addition is one operation, one element of an element-wise operation is one. Moving
+and reshaping data (resizing, cutting, padding) and reading images are not counted, as in the paper.
+
+`n` is the number of values of an activation over the whole batch, `c` its channels, `p` a number of parameters:
+
+    operation                forward, training           forward, validation   gradient
+    convolution              2 n_out (c_in kh kw)        same                  as much for the filters, and again for
+                                                                               the input if that needs a gradient
+    sum at a vertex          n for each edge but one     same                  n for each use of a vertex but one
+    batch norm               3 n, two means of n, 11 c   2 n, 4 c              7 n, two sums of n
+    rectifier                n (2 n if leaky)            same                  n
+    global average pooling   a sum of n, one division    same                  n
+    fully connected layer    2 n_in classes, n_out       same                  as a convolution, and a sum of n_out
+    softmax, cross-entropy   3 n, two sums of n          an argmax of n        2 n
+    weight decay, momentum   -                           -                     2 p (decayed), 4 p
+
+An input needs a gradient only where parameters lie before it, which is also what torch computes.
+
+The memory is an upper bound on the size of a process that trains the network, measured with torch 2.13 on a CPU
+(tests/nn/test_memory.py holds it to that): the process itself, six times the weights (weights, momentum, gradients, and
+a checkpoint being written), what the forward pass keeps, gradients that wait at a vertex for others, and the largest
+buffers that one operation needs. What matters is not how large the parts are on average but that none is left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from genepool.dna.elements import Conv, Vertex
+from genepool.dna.graph import DNA
+from genepool.dna.shapes import Shape, shapes
+
+PROCESS = 320 * 2**20
+"""Bytes of a worker that trains nothing: Python, torch, its compiled convolutions; mapped images belong to all."""
+VALIDATED = 100
+"""Images that are validated at a time; on CPUs the speed hardly depends on it, the memory does."""
+_ELEMENT = 32 * 1024
+"""Bytes for a vertex or an edge, however small: modules, tensors' heads, records for the gradients."""
+_WEIGHTS = 6
+_FRAGMENTS = 1.75
+"""Memory that is free but in pieces that do not fit: aligned allocations cannot use a hole of just their own size."""
+_PASSING = 4
+"""Activations of the largest size that come and go at the same time: gradients, and sums of edges."""
+
+
+class Flops(msgspec.Struct, frozen=True):
+    """Floating-point operations by kind."""
+
+    convolution: int = 0
+    matrix: int = 0
+    elementwise: int = 0
+    reduction: int = 0
+
+    def __add__(self, other: Flops) -> Flops:
+        return Flops(
+            self.convolution + other.convolution,
+            self.matrix + other.matrix,
+            self.elementwise + other.elementwise,
+            self.reduction + other.reduction,
+        )
+
+    @property
+    def total(self) -> int:
+        return self.convolution + self.matrix + self.elementwise + self.reduction
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of one vertex, one edge or the classifier, for one batch."""
+
+    parameters: int = 0
+    decayed: int = 0
+    """Those of the parameters that weight decay acts on: filters and the classifier's matrix."""
+    forward: Flops = Flops()
+    """In validation."""
+    training: Flops = Flops()
+    """Forward, backward and update."""
+    kept: int = 0
+    """Values that the forward pass keeps for the backward pass."""
+    waiting: int = 0
+    """Values that stay until the last of several edges has used them: of the activation, and of its gradient."""
+    passing: int = 0
+    """Values of the largest activation."""
+    buffers: int = 0
+    """Values that a convolution needs while it is computed: filters in another order, patches of one image."""
+
+
+class Requirements(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of a network, for one batch."""
+
+    batch: int
+    items: dict[str, Item]
+    """By the ID of a vertex or edge, and `classifier`."""
+
+    @property
+    def parameters(self) -> int:
+        return sum(item.parameters for item in self.items.values())
+
+    @property
+    def memory(self) -> int:
+        """Bytes of a process that trains the network, at most; what it holds of a parent or checkpoint comes on top."""
+        items = self.items.values()
+        kept, waiting = sum(item.kept for item in items), sum(item.waiting for item in items)
+        passing = _PASSING * max(item.passing for item in items)
+        training = int(_FRAGMENTS * (kept + waiting)) + passing
+        validation = (int(_FRAGMENTS * waiting) + passing) * VALIDATED // self.batch
+        values = max(training, validation) + max(item.buffers for item in items) + _WEIGHTS * self.parameters
+        return PROCESS + _ELEMENT * len(items) + 4 * values
+
+    @property
+    def forward(self) -> Flops:
+        return sum((item.forward for item in self.items.values()), Flops())
+
+    @property
+    def training(self) -> Flops:
+        return sum((item.training for item in self.items.values()), Flops())
+
+
+CLASSIFIER = "classifier: pooling, fully connected layer, loss"
+
+
+def requirements(dna: DNA, image: Shape, classes: int, batch: int = 50) -> Requirements:
+    """The cost of one batch through the network: F_v is its `forward.total`, F_t its `training.total`."""
+    sizes = shapes(dna, image)
+    needs_gradient = gradients_needed(dna)
+    uses = {vertex: sum(edge.from_vertex == vertex for edge in dna.edges) for vertex in dna.order}
+    items: dict[str, Item] = {}
+    for edge in dna.edges:
+        if isinstance(edge, Conv):
+            source = sizes.vertices[edge.from_vertex]
+            items[edge.id] = _conv(edge, source, sizes.edges[edge.id], batch, needs_gradient[edge.from_vertex])
+        else:
+            items[edge.id] = Item()
+    for vertex in dna.vertices:
+        summands, shape = len(dna.edges_in[vertex.id]), sizes.vertices[vertex.id]
+        returns = uses[vertex.id] if needs_gradient[vertex.id] else 0
+        items[vertex.id] = _vertex(vertex, shape, batch, summands, returns, uses[vertex.id] > 1)
+    items[CLASSIFIER] = _classifier(sizes.vertices[dna.output], classes, batch, needs_gradient[dna.output])
+    return Requirements(batch=batch, items=items)
+
+
+def individual_flops(needs: Requirements, training_batches: int, validation_images: int) -> int:
+    """F_t N_t + F_v N_v, the paper's cost of an individual; a last, smaller validation batch counts as what it is."""
+    return needs.training.total * training_batches + needs.forward.total * validation_images // needs.batch
+
+
+def gradients_needed(dna: DNA) -> dict[str, bool]:
+    """Whether any parameter lies at or before each vertex, so that the loss has a gradient there that is wanted."""
+    needed: dict[str, bool] = {dna.input: dna.vertex[dna.input].type == "bn_relu"}
+    for vertex in dna.order[1:]:
+        needed[vertex] = dna.vertex[vertex].type == "bn_relu" or any(
+            isinstance(edge, Conv) or needed[edge.from_vertex] for edge in dna.edges_in[vertex]
+        )
+    return needed
+
+
+def _conv(edge: Conv, source: Shape, result: Shape, batch: int, input_gradient: bool) -> Item:
+    filters = source.channels * edge.filter_width * edge.filter_height * result.channels
+    once = 2 * batch * result.height * result.width * filters
+    forward = Flops(convolution=once)
+    backward = Flops(convolution=once * (2 if input_gradient else 1))
+    # Channels are rounded up to the width of a vector; once for the filters, once for their gradient.
+    reordered = 2 * (-(-source.channels // 16) * 16) * (-(-result.channels // 16) * 16)
+    patches = 2 * result.height * result.width * source.channels
+    return Item(
+        parameters=filters,
+        decayed=filters,
+        forward=forward,
+        training=forward + backward + _update(filters, filters),
+        passing=batch * result.values,
+        buffers=(reordered + patches) * edge.filter_width * edge.filter_height,
+    )
+
+
+def _vertex(vertex: Vertex, shape: Shape, batch: int, summands: int, returns: int, waits: bool) -> Item:
+    n, c = batch * shape.values, shape.channels
+    waiting = n if waits else 0
+    sums = Flops(elementwise=n * max(0, summands - 1))
+    gradient_sums = Flops(elementwise=n * max(0, returns - 1))
+    if vertex.type == "linear":
+        return Item(forward=sums, training=sums + gradient_sums, kept=n, waiting=waiting, passing=n)
+    rectifier = n if vertex.leakiness == 0 else 2 * n
+    forward = sums + Flops(elementwise=2 * n + 4 * c + rectifier)
+    training = sums + Flops(elementwise=3 * n + 11 * c + rectifier, reduction=2 * n)
+    backward = gradient_sums + Flops(elementwise=7 * n + n, reduction=2 * n)
+    update = _update(2 * c, 0)
+    return Item(
+        parameters=2 * c,
+        forward=forward,
+        training=training + backward + update,
+        kept=2 * n,
+        waiting=waiting,
+        passing=n,
+    )
+
+
+def _classifier(shape: Shape, classes: int, batch: int, input_gradient: bool) -> Item:
+    n, pooled, scores = batch * shape.values, batch * shape.channels, batch * classes
+    weights = shape.channels * classes
+    once = 2 * batch * weights
+    common = Flops(matrix=once, elementwise=pooled + scores, reduction=n)
+    forward = common + Flops(elementwise=batch, reduction=scores + batch)
+    loss = Flops(elementwise=3 * scores + batch, reduction=2 * scores + batch)
+    backward = Flops(
+        matrix=once * (2 if input_gradient else 1),
+        elementwise=2 * scores + (n if input_gradient else 0),
+        reduction=scores,
+    )
+    update = _update(weights + classes, weights)
+    return Item(
+        parameters=weights + classes, decayed=weights, forward=forward, training=common + loss + backward + update
+    )
+
+
+def _update(parameters: int, decayed: int) -> Flops:
+    return Flops(elementwise=4 * parameters + 2 * decayed)
+
+
+class Capacity(NamedTuple):
+    """Of a network for images of one shape."""
+
+    parameters: int
+    flops: int
+    """Of one image, forward."""
+
+
+def capacity(dna: DNA, image: Shape, classes: int) -> Capacity:
+    """The size of a network: exact, since a batch of several images shares some of its operations."""
+    one = requirements(dna, image, classes, batch=1)
+    return Capacity(one.parameters, one.forward.total)
+
+
+class CapacityLimit(NamedTuple):
+    """The limits of a search; the search space itself has none."""
+
+    parameters: int
+    flops: float = 0.0
+    """Of one image, forward; 0: any number."""
+
+    def fault(self, of: Capacity) -> str | None:
+        """Why a network of that size is too large, or None."""
+        if of.parameters > self.parameters:
+            return f"{of.parameters:,} parameters are over the limit of {self.parameters:,}; raise max_parameters."
+        if self.flops and of.flops > self.flops:
+            return f"{of.flops:,} FLOPs an image are over the limit of {self.flops:,.0f}; raise max_flops."
+        return None

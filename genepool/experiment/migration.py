@@ -1,0 +1,116 @@
+"""Individuals of one population as newcomers in another: copies, with their weights, lineage and a new fitness.
+
+The paper names it as a promise of evolution: improvements can be merged "even if they come from other populations".
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from genepool.analysis import Row, lineage
+from genepool.analysis.lineage import MIGRATION
+from genepool.errors import DataError, SettingsError, shown
+from genepool.evaluation import Evaluation
+from genepool.experiment import Experiment
+from genepool.population import Birth, DirectoryPopulation, Files, State
+from genepool.population.directory.names import WEIGHTS
+
+if TYPE_CHECKING:
+    from genepool.data.dataset import Dataset
+
+
+class Migrant(NamedTuple):
+    """One that has arrived."""
+
+    former: str
+    """Its ID at home."""
+    id: str
+    home_fitness: float
+    fitness: float
+    """On the validation images of its new population."""
+
+
+def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | None, device: str) -> list[Migrant]:
+    """Puts copies of the best living individuals into another population, whether that is at work or not.
+
+    They are born and finished like anybody else's children, so no worker needs to know of it. Their fitness is measured
+    anew: by it they must hold their own there.
+    """
+    if home.manifest.uuid == abroad.manifest.uuid:
+        raise SettingsError(f"'{shown(home.path)}' and '{shown(abroad.path)}' are the same experiment; name two.")
+    data = _common_data(home, abroad, data_dir)
+    history = home.history()
+    alive = [row for row in history.finished() if row.state is State.ALIVE]
+    chosen = sorted(alive, key=lambda row: row.fitness or 0.0, reverse=True)[:best]
+    travellers = [(row, weights) for row in chosen if (weights := home.view().weights(row.individual)) is not None]
+    if not travellers:
+        raise DataError(f"Nobody with weights is alive in '{shown(home.path)}' yet; let it run for a while.")
+    measured = [(row, weights, _measure(abroad, data, row, weights, device)) for row, weights in travellers]
+    population = DirectoryPopulation.open(abroad.path, files=Files(durability=abroad.settings().durability))
+    try:
+        return [
+            _arrive(population, _birth(home, abroad, row, history.rows), row, weights, evaluation)
+            for row, weights, evaluation in measured
+        ]
+    finally:
+        population.close()
+
+
+def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) -> Dataset:
+    """The images of the new population; those of the old one must look the same to a network."""
+    from genepool.data.dataset import prepare
+
+    here, there = (prepare(experiment.source(data_dir)) for experiment in (home, abroad))
+    for noun, one, other in (
+        ("images of", "x".join(map(str, here.image)), "x".join(map(str, there.image))),
+        ("classes", ", ".join(here.classes), ", ".join(there.classes)),
+    ):
+        if one != other:
+            raise DataError(
+                f"'{shown(home.path)}' has {noun} {shown(one)}, but '{shown(abroad.path)}' has {shown(other)}; "
+                "networks can only move where these are the same."
+            )
+    return there
+
+
+def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device: str) -> Evaluation:
+    """The fitness of the weights as they are: a training of no steps."""
+    from genepool.nn.device import choose_device
+    from genepool.nn.evaluator import evaluator_for
+
+    settings = msgspec.structs.replace(abroad.settings(), steps=0, inheritance="matching")
+    evaluator = evaluator_for(data, settings, choose_device(device, 0))
+    found = evaluator.evaluate(row.dna, seed=0, inherited=weights).evaluation
+    if found.reason is not None:
+        raise DataError(f"Individual {row.id} cannot move: {found.reason}")
+    if found.fresh:
+        raise DataError(f"The weights of individual {row.id} do not fit its network; `genepool check` tells more.")
+    # How long its steps take is what its children's time is judged by.
+    return msgspec.structs.replace(found, step_seconds=row.evaluation.step_seconds)
+
+
+def _birth(home: Experiment, abroad: Experiment, row: Row, rows: dict[str, Row]) -> Birth:
+    return Birth(
+        dna=row.birth.dna,
+        mutations=(MIGRATION,),
+        mutation_seed=0,
+        training_seed=row.birth.training_seed,
+        settings_version=abroad.version(),
+        origin={
+            "experiment": home.manifest.uuid,
+            "name": home.path.resolve().name,
+            "id": row.id,
+            "lineage": msgspec.to_builtins(lineage(rows, row.id)),
+        },
+    )
+
+
+def _arrive(population: DirectoryPopulation, birth: Birth, row: Row, weights: bytes, evaluation: Evaluation) -> Migrant:
+    metrics = msgspec.to_builtins(evaluation)
+    fitness = metrics.pop("fitness")
+    child = population.create(birth)
+    population.finish(child, fitness=fitness, metrics=metrics, files={WEIGHTS: weights})
+    return Migrant(row.id, child.id, row.fitness or 0.0, fitness)

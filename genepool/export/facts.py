@@ -1,0 +1,160 @@
+"""What a model file says about itself: enough to use it, to judge it, and to build its networks again."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from torch import Tensor
+
+from genepool.dna import DNA, Requirements, Shape, codec, requirements
+from genepool.errors import DataError, GenepoolError, shown
+
+FORMAT = 1
+"""Of these facts."""
+MAX_MEMORY = 8 * 2**30
+"""Bytes that one image may take on its way through a network from a file."""
+MAX_CLASSES = 1_000_000
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a lineage."""
+
+    mutations: tuple[str, ...]
+    """None for the beginning."""
+    fitness: float | None
+    accuracy: float | None = None
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """One network. A model has one of them, or several whose probabilities are averaged."""
+
+    id: str
+    """Of the individual."""
+    network: str
+    """The architecture in a line."""
+    fitness: float
+    """What evolution selected by."""
+    accuracy: float | None = None
+    """On validation images, as evolution measured it; None in old files, where the fitness was it."""
+    parameters: int
+    flops: int
+    """For one image."""
+    dna: str
+    """As JSON."""
+    lineage: tuple[Link, ...]
+
+    def decoded(self) -> DNA:
+        return codec.decode(self.dna)
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """What the experiment cost that the model comes from."""
+
+    individuals: int
+    flops: int
+    seconds: float
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys of the JSON form are documented in docs/json.md and stay."""
+
+    name: str
+    data: str
+    """The data set's name."""
+    classes: tuple[str, ...]
+    height: int
+    width: int
+    channels: int
+    """1 (grey) or 3 (red, green, blue)."""
+    mean: tuple[float, ...]
+    """Of each channel, on the scale 0..1; the network subtracts it and divides by `std`."""
+    std: tuple[float, ...]
+    validation_accuracy: float | None = None
+    test_accuracy: float | None = None
+    """None where it was not measured."""
+    members: tuple[Member, ...]
+    search: Search
+    digest: str = ""
+    """SHA-256 of the weights: see `digest_of`."""
+    format: int = FORMAT
+
+    @property
+    def image(self) -> Shape:
+        return Shape(self.height, self.width, self.channels)
+
+    @property
+    def parameters(self) -> int:
+        return sum(member.parameters for member in self.members)
+
+    @property
+    def flops(self) -> int:
+        """For one image."""
+        return sum(member.flops for member in self.members)
+
+    def requirements(self) -> list[Requirements]:
+        """Of each network, for one image."""
+        return [requirements(member.decoded(), self.image, len(self.classes), 1) for member in self.members]
+
+
+def to_json(facts: Facts) -> str:
+    return msgspec.json.format(msgspec.json.encode(facts), indent=2).decode()
+
+
+def from_json(text: str | bytes) -> Facts:
+    """The facts, once it is sure that a network can be built from them within bounded memory."""
+    try:
+        return _checked(msgspec.json.decode(text, type=Facts))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise DataError(f"what it says of itself cannot be read ({shown(str(error))}).") from None
+
+
+def to_properties(facts: Facts) -> dict[str, str]:
+    """For formats whose metadata are pairs of texts: texts as they are, everything else as JSON."""
+    values = msgspec.to_builtins(facts)
+    return {k: v if isinstance(v, str) else msgspec.json.encode(v).decode() for k, v in values.items()}
+
+
+def from_properties(properties: Mapping[str, str]) -> Facts:
+    """The reverse; other pairs are passed over."""
+    texts = {field.name for field in msgspec.structs.fields(Facts) if field.type == str}  # noqa: E721
+    values: dict[str, Any] = {}
+    try:
+        for field in msgspec.structs.fields(Facts):
+            if field.name in properties:
+                text = properties[field.name]
+                values[field.name] = text if field.name in texts else msgspec.json.decode(text)
+        return _checked(msgspec.convert(values, Facts))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise DataError(f"what it says of itself cannot be read ({shown(str(error))}).") from None
+
+
+def digest_of(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, shapes and numbers, in the order of the names."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.view(-1).numpy().data.cast("B"))
+    return digest.hexdigest()
+
+
+def _checked(facts: Facts) -> Facts:
+    if facts.format != FORMAT:
+        raise DataError(f"it is of format {facts.format}, and this version of Genepool reads format {FORMAT}.")
+    scales = (*facts.mean, *facts.std)
+    fits = len(facts.mean) == len(facts.std) == facts.channels and facts.channels in (1, 3)
+    if not fits or not all(math.isfinite(value) for value in scales) or not all(value > 0 for value in facts.std):
+        raise DataError("its channels, mean and std do not belong together.")
+    if min(facts.height, facts.width) < 1 or not 1 <= len(facts.classes) <= MAX_CLASSES or not facts.members:
+        raise DataError("it has no image size, no classes or no network.")
+    try:
+        needed = max(needs.memory for needs in facts.requirements())
+    except GenepoolError as error:
+        raise DataError(f"its DNA cannot be used: {error}") from None
+    if needed > MAX_MEMORY:
+        raise DataError(f"its network would need about {needed / 2**30:.0f} GiB for a single image.")
+    return facts

@@ -1,0 +1,225 @@
+"""The format `onnx`: a graph written layer by layer, for onnxruntime and others. The only module that imports onnx.
+
+Written with `onnx.helper` rather than traced by `torch.onnx`: the nodes then carry the names of the layers, it takes
+milliseconds and no further packages, and resizing picks exactly the pixels that torch picks (ONNX's own `Resize`
+rounds otherwise, where sizes are no multiples of each other).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genepool.dna import Shape
+from genepool.errors import DataError, ExportError, MissingDependencyError, shown
+from genepool.export.facts import Facts, from_properties, to_properties
+from genepool.export.layer_names import BATCH_NORM, CLASSIFY, Layer, Term, layers, tensor_names
+from genepool.export.network import Network, Stranger, build_checked
+from genepool.nn.model import Activation
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, TensorProto
+
+OPSET, IR_VERSION = 17, 8
+"""Old enough for every runtime of the last years."""
+MAX_BYTES = 2**31 - 1
+"""Of a protocol buffer; graphs beyond it need files beside them, which we neither write nor read."""
+
+
+def write(network: Network, facts: Facts, path: Path) -> None:
+    """Writes the graph, once onnx's own checker has found no fault in it."""
+    onnx = _imported("onnx")
+    if 4 * facts.parameters > MAX_BYTES - 2**24:
+        raise ExportError(
+            f"{facts.parameters:,} parameters are over the 2 GB that an ONNX file can hold; use --format torch."
+        )
+    model = _model(network, facts)
+    onnx.checker.check_model(model, full_check=True)
+    path.write_bytes(model.SerializeToString(deterministic=True))
+
+
+def load(path: Path) -> Stranger:
+    """As a stranger would, with onnxruntime alone."""
+    runtime = _imported("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda pixels: session.run(["probabilities"], {"images": pixels})[0]
+
+
+def read(path: Path) -> tuple[Facts, Network]:
+    """The facts and the network; the graph is not run."""
+    model = _parsed(path)
+    facts = from_properties({entry.key: entry.value for entry in model.metadata_props})
+    tensors = {tensor.name: _tensor(tensor) for tensor in model.graph.initializer if tensor.data_type == _FLOAT}
+    members = []
+    for prefix, member in zip(_prefixes(facts), facts.members, strict=True):
+        names = tensor_names(member.decoded())
+        members.append({ours: tensors[prefix + name] for ours, name in names.items() if prefix + name in tensors})
+    return facts, build_checked(facts, members)
+
+
+class _Package(Protocol):
+    def __getattr__(self, name: str) -> Any: ...
+
+
+def _imported(name: str) -> _Package:
+    try:
+        if name == "onnxruntime":
+            import onnxruntime
+
+            return onnxruntime
+        import onnx.checker
+
+        return onnx
+    except ImportError:
+        raise MissingDependencyError(
+            f"ONNX needs the package '{name}', which is not installed; run: pip install 'genepool[onnx]'."
+        ) from None
+
+
+_FLOAT = 1
+"""onnx.TensorProto.FLOAT."""
+
+
+def _parsed(path: Path) -> ModelProto:
+    onnx = _imported("onnx")
+    from google.protobuf.message import DecodeError
+
+    size = path.stat().st_size
+    if size > MAX_BYTES:
+        raise DataError(f"its {size / 1e9:.1f} GB are over the 2 GB that an ONNX file can hold.")
+    try:
+        model: ModelProto = onnx.load_model_from_string(path.read_bytes())
+    except (DecodeError, ValueError) as error:
+        raise DataError(f"it is no whole ONNX file ({shown(str(error))}).") from None
+    return model
+
+
+def _tensor(tensor: TensorProto) -> Tensor:
+    """From the plain numbers in the file itself; other files are never followed."""
+    length = 4
+    for size in tensor.dims:
+        length *= size
+    if tensor.data_location or len(tensor.raw_data) != length or length <= 0:
+        raise DataError(f"its weights '{shown(tensor.name)}' lie outside of the file or have another length.")
+    return torch.frombuffer(bytearray(tensor.raw_data), dtype=torch.float32).view(*tensor.dims)
+
+
+def _prefixes(facts: Facts) -> list[str]:
+    """What the names of each member's layers begin with; nothing where there is one."""
+    count = len(facts.members)
+    return [f"member{number + 1}." for number in range(count)] if count > 1 else [""]
+
+
+class _Graph:
+    """Nodes and weights as they are added; every node has one output of its own name."""
+
+    def __init__(self) -> None:
+        from onnx import helper, numpy_helper
+
+        self.nodes: list[NodeProto] = []
+        self.weights: dict[str, TensorProto] = {}
+        self._helper, self._numpy = helper, numpy_helper
+
+    def node(self, kind: str, inputs: Iterable[str], name: str, **attributes: Any) -> str:
+        self.nodes.append(self._helper.make_node(kind, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def weight(self, name: str, values: Tensor | NDArray[Any]) -> str:
+        array = values.detach().numpy() if isinstance(values, Tensor) else values
+        self.weights[name] = self._numpy.from_array(np.ascontiguousarray(array), name)
+        return name
+
+
+def _model(network: Network, facts: Facts) -> ModelProto:
+    from onnx import TensorProto, helper
+
+    graph = _Graph()
+    x = graph.node("Cast", ["images"], "float", to=TensorProto.FLOAT)
+    x = graph.node("Mul", [x, graph.weight("scale", network.scale)], "scaled")
+    x = graph.node("Add", [x, graph.weight("shift", network.shift)], "normalised")
+    x = graph.node("Transpose", [x], "channels_first", perm=[0, 3, 1, 2])
+    answers = []
+    for prefix, member, model in zip(_prefixes(facts), facts.members, network.members, strict=True):
+        dna = member.decoded()
+        state = {name: model.state_dict()[ours] for ours, name in tensor_names(dna).items()}
+        final = "probabilities" if not prefix else f"{prefix}probabilities"
+        answers.append(_member(graph, x, prefix, layers(dna, facts.image), state, final))
+    if len(answers) > 1:
+        graph.node("Mean", answers, "probabilities")
+    images = helper.make_tensor_value_info("images", TensorProto.UINT8, ["batch", *facts.image])
+    result = helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["batch", len(facts.classes)])
+    named = helper.make_graph(graph.nodes, "genepool", [images], [result], list(graph.weights.values()))
+    model = helper.make_model(
+        named, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="genepool"
+    )
+    helper.set_model_props(model, to_properties(facts))
+    return model
+
+
+def _member(
+    graph: _Graph, images: str, prefix: str, plan: tuple[Layer, ...], state: Mapping[str, Tensor], final: str
+) -> str:
+    weight: Callable[[str], str] = lambda name: graph.weight(prefix + name, state[name])  # noqa: E731
+    values: list[str] = []
+    for layer in plan:
+        name = f"{prefix}layer{layer.number}"
+        terms = [
+            _term(graph, values, term, layer.shape, f"{name}.{i}", weight, prefix) for i, term in enumerate(layer.terms)
+        ]
+        x = terms[0] if terms else images
+        for i, term in enumerate(terms[1:]):
+            x = graph.node("Add", [x, term], f"{name}.sum{i}")
+        if layer.norm is not None:
+            statistics = [weight(f"{layer.norm}.{part}") for part in BATCH_NORM]
+            x = graph.node("BatchNormalization", [x, *statistics], prefix + layer.norm, epsilon=Activation.EPSILON)
+            leaky = {"alpha": layer.leakiness} if layer.leakiness else {}
+            x = graph.node("LeakyRelu" if leaky else "Relu", [x], name, **leaky)
+        values.append(x)
+    pooled = graph.node("Flatten", [graph.node("GlobalAveragePool", [x], f"{prefix}pool")], f"{prefix}pooled")
+    parameters = [weight(f"{CLASSIFY}.{part}") for part in ("weight", "bias")]
+    scores = graph.node("Gemm", [pooled, *parameters], prefix + CLASSIFY, transB=1)
+    return graph.node("Softmax", [scores], final, axis=1)
+
+
+def _term(
+    graph: _Graph, values: list[str], term: Term, shape: Shape, name: str, weight: Callable[[str], str], prefix: str
+) -> str:
+    x, conv = values[term.source], term.convolution
+    if conv is not None:
+        x = graph.node(
+            "Conv", [x, weight(f"{conv.name}.weight")], prefix + conv.name,
+            kernel_shape=list(conv.kernel), strides=[conv.stride] * 2, pads=[*conv.padding] * 2,
+        )  # fmt: skip
+    return _fitted(graph, x, term.shape, shape, name)
+
+
+def _fitted(graph: _Graph, x: str, found: Shape, wanted: Shape, name: str) -> str:
+    """As `genepool.nn.model.fit`."""
+    if found.channels > wanted.channels:
+        ends = (
+            graph.weight(f"{name}.{end}", np.array([n]))
+            for end, n in (("from", 0), ("to", wanted.channels), ("axis", 1))
+        )
+        x = graph.node("Slice", [x, *ends], f"{name}.cut")
+    for axis, old, new in ((2, found.height, wanted.height), (3, found.width, wanted.width)):
+        if old != new:
+            picked = graph.weight(f"{name}.pixels{axis}", _nearest(old, new))
+            x = graph.node("Gather", [x, picked], f"{name}.resized{axis}", axis=axis)
+    if found.channels < wanted.channels:
+        pads = np.array([0, 0, 0, 0, 0, wanted.channels - found.channels, 0, 0])
+        x = graph.node("Pad", [x, graph.weight(f"{name}.pads", pads)], f"{name}.padded")
+    return x
+
+
+def _nearest(old: int, new: int) -> NDArray[np.int64]:
+    """Which pixels torch takes when it resizes to the nearest: asked of torch itself, whose rounding has its quirks."""
+    line = torch.arange(old, dtype=torch.float32).view(1, 1, old, 1)
+    return torch.nn.functional.interpolate(line, size=(new, 1), mode="nearest").flatten().long().numpy()

@@ -1,0 +1,282 @@
+"""The text of `model.py`: a network written out in plain torch, layer by layer, to be read and changed by people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from genepool.export.facts import Facts, Member
+from genepool.export.layer_names import CLASSIFY, Convolution, Layer, Term, layers
+from genepool.nn.model import Activation
+
+WEIGHTS = "weights.safetensors"
+WIDEST = 110
+
+HEAD = '''"""An image classifier, evolved by Genepool. It needs torch and nothing else, and Pillow to open image files.
+
+    python model.py photo.png ...               prints the three likeliest classes of each image
+
+    import model
+    classifier = model.load()
+    probabilities = classifier(images)          # images: a uint8 tensor ({shape}), n as you like
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+CLASSES = [
+{classes}
+]
+HEIGHT, WIDTH, CHANNELS = {height}, {width}, {channels}
+MEAN, STD = {mean}, {std}  # of each channel, for pixels from 0 to 1
+'''
+
+FIT = '''
+
+def fit(x, channels, height, width):
+    """Makes a value fit those that it is added to: cut or zero-padded in channels, resized to nearest pixels."""
+    x = x[:, :channels]
+    if x.shape[2:] != (height, width):
+        x = functional.interpolate(x, size=(height, width), mode="nearest")
+    return functional.pad(x, (0, 0, 0, 0, 0, channels - x.shape[1]))
+'''
+
+CLASSIFIER = '''
+
+class Classifier(nn.Module):
+    """Images as bytes, uint8 (n, HEIGHT, WIDTH, CHANNELS), in; probabilities (n, {count}) out."""
+
+    def __init__(self):
+        super().__init__()
+{members}
+        scale = torch.tensor([1 / (255 * std) for std in STD])
+        shift = torch.tensor([-mean / std for mean, std in zip(MEAN, STD)])
+        self.register_buffer("scale", scale, persistent=False)
+        self.register_buffer("shift", shift, persistent=False)
+
+    def forward(self, images):
+        x = (images.float() * self.scale + self.shift).permute(0, 3, 1, 2)
+{answer}
+'''
+
+TAIL = '''
+
+def load(weights=Path(__file__).with_name("weights.safetensors")):
+    """The trained classifier, ready to answer."""
+    classifier = Classifier()
+    classifier.load_state_dict(read_safetensors(weights))
+    return classifier.eval()
+
+
+def read_safetensors(path):
+    """The tensors of a safetensors file: a length, a table in JSON, then plain numbers. Nothing in it can run."""
+    data = bytearray(Path(path).read_bytes())
+    start = 8 + int.from_bytes(data[:8], "little")
+    types = {"F32": torch.float32, "I64": torch.int64, "U8": torch.uint8}
+    tensors = {}
+    for name, entry in json.loads(data[8:start].decode()).items():
+        if name != "__metadata__":
+            first, end = entry["data_offsets"]
+            dtype = types[entry["dtype"]]
+            numbers = torch.frombuffer(data, dtype=dtype, offset=start + first, count=(end - first) // dtype.itemsize)
+            tensors[name] = numbers.view(entry["shape"])
+    return tensors
+
+
+def read_image(path):
+    """An image file as the training images were prepared: upright, on white, of one size; uint8."""
+    from PIL import Image, ImageOps
+
+    mode = "L" if CHANNELS == 1 else "RGB"
+    with Image.open(path) as image:
+        image.load()
+        upright = ImageOps.exif_transpose(image)
+    if upright.mode.startswith("I"):  # 16 bits a pixel
+        values = torch.frombuffer(bytearray(upright.convert("I").tobytes()), dtype=torch.int32)
+        upright = Image.frombytes("L", upright.size, bytes(((values + 128) // 257).tolist()))
+    elif upright.has_transparency_data:
+        upright = upright.convert("RGBA")
+        upright = Image.alpha_composite(Image.new("RGBA", upright.size, "white"), upright)
+    elif upright.mode != mode:
+        upright = upright.convert("RGB")
+    picture = upright.convert(mode).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
+    return torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8).view(HEIGHT, WIDTH, CHANNELS)
+
+
+def predict(paths):
+    """Prints the three likeliest classes of each image file."""
+    classifier = load()
+    for path in paths:
+        with torch.inference_mode():
+            values, places = classifier(read_image(path)[None])[0].topk(min(3, len(CLASSES)))
+        answers = [f"{CLASSES[i]} {100 * p:.1f} %" for p, i in zip(values.tolist(), places.tolist())]
+        print(path, *answers, sep="\\t")
+
+
+if __name__ == "__main__":
+    predict(sys.argv[1:])
+'''
+
+
+def member_names(count: int) -> list[str]:
+    """The attributes of `Classifier` that hold the networks; their tensors' names begin with these."""
+    return ["network"] if count == 1 else [f"network{number + 1}" for number in range(count)]
+
+
+def source_text(facts: Facts) -> str:
+    """The whole of `model.py`."""
+    plans = [layers(member.decoded(), facts.image) for member in facts.members]
+    names = member_names(len(plans))
+    parts = [
+        HEAD.format(
+            shape=f"n, {facts.height}, {facts.width}, {facts.channels}",
+            # As JSON would be, and as ASCII: no name of a class can end the text and go on as code.
+            classes="\n".join(f"    {_quoted(name)}," for name in facts.classes),
+            height=facts.height,
+            width=facts.width,
+            channels=facts.channels,
+            mean=list(facts.mean),
+            std=list(facts.std),
+        )
+    ]
+    if any(term.shape != layer.shape for plan in plans for layer in plan for term in layer.terms):
+        parts.append(FIT)
+    for name, member, plan in zip(names, facts.members, plans, strict=True):
+        parts.append(_network(name.capitalize(), member, plan, len(facts.classes)))
+    answers = [f"torch.softmax(self.{name}(x), 1)" for name in names]
+    answer = f"        return {answers[0]}" if len(answers) == 1 else _mean(answers)
+    members = "\n".join(f"        self.{name} = {name.capitalize()}()" for name in names)
+    parts.append(CLASSIFIER.format(count=len(facts.classes), members=members, answer=answer))
+    return "".join([*parts, TAIL])
+
+
+def _quoted(text: str) -> str:
+    """As a Python literal in double quotes."""
+    return json.dumps(text) if all(ord(letter) < 0x10000 for letter in text) else ascii(text)
+
+
+def _mean(answers: Sequence[str]) -> str:
+    lines = "".join(f"            {answer},\n" for answer in answers)
+    return f"        answers = [\n{lines}        ]\n        return torch.stack(answers).mean(0)"
+
+
+def _network(name: str, member: Member, plan: Sequence[Layer], classes: int) -> str:
+    image = plan[0].shape
+    shape = f"(n, {image.channels}, {image.height}, {image.width})"
+    lines = [
+        "",
+        "",
+        f"class {name}(nn.Module):",
+        f'    """Normalised images {shape} in, one score a class out; {member.parameters:,} parameters."""',
+        "",
+        "    def __init__(self):",
+        "        super().__init__()",
+        *(f"        {line}" for line in _definitions(plan, classes)),
+        "",
+        *(f"    {line}" for line in _forward(plan)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _definitions(plan: Sequence[Layer], classes: int) -> Iterator[str]:
+    for layer in plan:
+        for term in layer.terms:
+            if term.convolution is not None:
+                yield _convolution(term.convolution)
+        if layer.norm is not None:
+            yield f"self.{layer.norm} = nn.BatchNorm2d({layer.shape.channels}, eps={Activation.EPSILON})"
+    yield f"self.{CLASSIFY} = nn.Linear({plan[-1].shape.channels}, {classes})"
+
+
+def _convolution(conv: Convolution) -> str:
+    kernel = _pair(conv.kernel)
+    stride = f", stride={conv.stride}" if conv.stride > 1 else ""
+    padding = f", padding={_pair(conv.padding)}" if any(conv.padding) else ""
+    return (
+        f"self.{conv.name} = nn.Conv2d({conv.channels_in}, {conv.channels_out}, {kernel}{stride}{padding}, bias=False)"
+    )
+
+
+def _pair(numbers: tuple[int, int]) -> str:
+    return str(numbers[0]) if numbers[0] == numbers[1] else str(numbers)
+
+
+def _forward(plan: Sequence[Layer]) -> Iterator[str]:
+    """The network as one reads it: `x` runs through it; what is needed again later has a name of its own."""
+    names = _Names(plan)
+    yield f"def forward(self, {names.of(0) if not names.computed(plan[0]) else 'x'}):"
+    for layer in plan:
+        if names.computed(layer):
+            yield from _statement(layer, names)
+    yield f"    x = {names.of(plan[-1].number)}.mean((2, 3))  # global average pooling"
+    yield f"    return self.{CLASSIFY}(x)"
+
+
+def _statement(layer: Layer, names: _Names) -> Iterator[str]:
+    target, shape = names.of(layer.number), layer.shape
+    terms = [_term(term, layer, names) for term in layer.terms] or ["x"]
+    note = f"  # {shape.channels} x {shape.height} x {shape.width}"
+    whole = _active(" + ".join(terms), layer)
+    if len(whole) + len(target) + len(note) < WIDEST:
+        yield f"    {target} = {whole}{note}"
+        return
+    yield f"    {target} = {terms[0]}"
+    for term in terms[1:]:
+        yield f"    {target} = {target} + {term}"
+    yield f"    {target} = {_active(target, layer)}{note}"
+
+
+def _active(x: str, layer: Layer) -> str:
+    if layer.norm is None:
+        return x
+    normalised = f"self.{layer.norm}({x})"
+    if layer.leakiness:
+        return f"functional.leaky_relu({normalised}, {layer.leakiness!r})"
+    return f"functional.relu({normalised})"
+
+
+def _term(term: Term, layer: Layer, names: _Names) -> str:
+    x = names.of(term.source)
+    if term.convolution is not None:
+        x = f"self.{term.convolution.name}({x})"
+    shape = layer.shape
+    return x if term.shape == shape else f"fit({x}, {shape.channels}, {shape.height}, {shape.width})"
+
+
+class _Names:
+    """What the value of each vertex is called in `forward`.
+
+    A linear vertex that one identity enters computes nothing and is but another name of the vertex before it.
+    """
+
+    def __init__(self, plan: Sequence[Layer]) -> None:
+        self._root: dict[int, int] = {}
+        order: list[int] = []
+        uses: dict[int, list[int]] = {}
+        for layer in plan:
+            if layer.terms and not self.computed(layer):
+                self._root[layer.number] = self._root[layer.terms[0].source]
+                continue
+            self._root[layer.number] = layer.number
+            for term in layer.terms:
+                uses.setdefault(self._root[term.source], []).append(len(order))
+            order.append(layer.number)
+        uses.setdefault(self._root[plan[-1].number], []).append(len(order))
+        self._name = {
+            number: "x" if set(uses[number]) == {place + 1} else f"x{number}" for place, number in enumerate(order)
+        }
+
+    def computed(self, layer: Layer) -> bool:
+        if not layer.terms or len(layer.terms) > 1 or layer.norm is not None:
+            return bool(layer.terms) or layer.norm is not None
+        [term] = layer.terms
+        return term.convolution is not None or term.shape != layer.shape
+
+    def of(self, number: int) -> str:
+        return self._name[self._root[number]]

@@ -1,0 +1,323 @@
+"""Sequences of the paper's mutations that lead from the initial network to a given architecture.
+
+When two DNAs are the same architecture, and which architectures mutations can make at all.
+
+Equal are networks that compute the same function of images and weights, and train alike at the same learning rate:
+the same graph, activations, filter sizes, strides, factors of channels (to nine digits), and the same edge that decides
+where several meet. Not looked at: IDs, which only name weights; the learning rate, which `alter-learning-rate` brings
+anywhere; what mutations may touch; digits of filter sizes and strides that rounding takes away; numbers of precedences.
+
+Random sources that leave nothing to chance: one fulfils wishes and notes what it drew, the other plays that back.
+
+What is noted are the raw numbers of a generator, which the standard library turns into choices; so whatever a mutation
+does with a tape, it could have done with a seed, if one that luckily gives these numbers.
+
+A sequence of the paper's mutations to an architecture: its column is built from the input on, then the skips.
+
+What one can ask a way to by name: the hand-designed networks that the paper's first table calls reachable.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, MutableSequence, Sequence
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from genepool.dna import DNA, Conv, Identity, codec, initial
+from genepool.dna.elements import round_half_up
+from genepool.dna.zoo import ZOO, wide_resnet
+from genepool.errors import SettingsError, UnreachableError, shown
+from genepool.mutations import apply
+from genepool.registry import nearest
+
+DIGITS = 1e-9
+
+
+def same_architecture(one: DNA, other: DNA) -> bool:
+    """Whether two DNAs whose vertices all lie on their backbones are equal but for what does not count."""
+    these, those = _portrait(one), _portrait(other)
+    return these.outline == those.outline and all(
+        same_factor(a, b) for a, b in zip(these.factors, those.factors, strict=True)
+    )
+
+
+def same_factor(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=DIGITS)
+
+
+class _Portrait(NamedTuple):
+    outline: tuple[object, ...]
+    factors: list[float]
+    """Of channels, of each convolution in the order of the outline."""
+
+
+def _portrait(dna: DNA) -> _Portrait:
+    """A DNA without names: vertices by their place on the backbone."""
+    place = {vertex: i for i, vertex in enumerate(dna.backbone_vertices)}
+    if len(place) < len(dna.vertices):
+        raise ValueError("only networks with all vertices on the backbone have a portrait")
+    activations = tuple(dna.vertex[name].type for name in place)
+    leaks = tuple(dna.vertex[name].leakiness for name in place if dna.vertex[name].type == "bn_relu")
+    edges = sorted(dna.edges, key=lambda edge: (place[edge.to_vertex], place[edge.from_vertex]))
+    lines = tuple((place[edge.from_vertex], place[edge.to_vertex], _kind(dna, edge)) for edge in edges)
+    return _Portrait((activations, leaks, lines), [edge.depth_factor for edge in edges if isinstance(edge, Conv)])
+
+
+def _kind(dna: DNA, edge: Conv | Identity) -> tuple[object, ...]:
+    decides = (edge == dna.depth_primary(edge.to_vertex), edge == dna.scale_primary(edge.to_vertex))
+    if isinstance(edge, Conv):
+        return ("conv", edge.filter_width, edge.filter_height, edge.stride, *decides)
+    return ("identity", *decides)
+
+
+def obstacle(dna: DNA) -> str | None:
+    """Why no sequence of the eleven mutations ends at this architecture, or None: what all of them leave as it is.
+
+    They lengthen and shorten one column in front of the initial edge, which stays the last, and join its vertices.
+    """
+    for end, name in (("input", dna.input), ("output", dna.output)):
+        if dna.vertex[name].type != "linear":
+            return f"its {end} '{name}' has batch normalisation, and no mutation changes the {end}."
+    column = set(dna.backbone_vertices)
+    for vertex in dna.vertices:
+        if vertex.id not in column:
+            return (
+                f"its vertex '{vertex.id}' lies off the backbone, and mutations insert vertices into the backbone only."
+            )
+        if vertex.type == "bn_relu" and vertex.leakiness:
+            return f"its vertex '{vertex.id}' has a leaky rectifier, and no mutation makes one."
+    if isinstance(dna.backbone[-1], Conv):
+        return (
+            f"its last edge '{dna.backbone[-1].id}' is a convolution into the output, and mutations insert "
+            "convolutions only in front of the initial one-to-one edge."
+        )
+    for skip in dna.skips:
+        if isinstance(skip, Conv):
+            return f"its skip '{skip.id}' is a convolution, and add-skip makes one-to-one connections only."
+    for edge in dna.backbone:
+        if dna.scale_primary(edge.to_vertex) != edge:
+            return f"a skip decides the size of its vertex '{edge.to_vertex}', and mutations give that to the backbone."
+    return None
+
+
+T = TypeVar("T")
+GRAINS = 2**53
+"""`Random.random` gives multiples of one over this."""
+
+
+class Tape(Random):
+    """Raw numbers that were noted before, in place of a generator's."""
+
+    def __init__(self, numbers: Iterable[float]) -> None:
+        super().__init__(0)
+        self._numbers = list(reversed(list(numbers)))
+
+    def random(self) -> float:
+        """The next number, which must be one that a generator could give."""
+        number = float(self._numbers.pop())
+        if not 0 <= number < 1 or number * GRAINS != int(number * GRAINS):
+            raise ValueError(f"no generator gives {number}")
+        return number
+
+    def getrandbits(self, k: int, /) -> int:
+        """The next number, which must have so many bits."""
+        number = self._numbers.pop()
+        if not isinstance(number, int) or not 0 <= number < 2**k:
+            raise ValueError(f"{number} has not {k} bits")
+        return number
+
+    @property
+    def left(self) -> int:
+        """Numbers that nobody asked for."""
+        return len(self._numbers)
+
+
+class Wishes(Random):
+    """Answers each question of a mutation by the next wish, as far as that is among the possible answers.
+
+    A wish is the ID or value to choose, the number to come near to, the item to shuffle to the front, or raw bits.
+    """
+
+    def __init__(self, wishes: Iterable[Any]) -> None:
+        super().__init__(0)
+        self._wishes = list(reversed(list(wishes)))
+        self.numbers: list[float] = []
+        """What a generator would have had to give."""
+
+    def random(self) -> float:
+        number: float = self._wishes.pop()
+        self.numbers.append(number)
+        return number
+
+    def getrandbits(self, k: int, /) -> int:
+        number: int = self._wishes.pop()
+        self.numbers.append(number)
+        return number
+
+    def choice(self, seq: Sequence[T]) -> T:  # type: ignore[override]
+        wish = self._wishes.pop()
+        index = [getattr(item, "id", item) for item in seq].index(wish)
+        self.numbers.append(index)
+        return seq[index]
+
+    def uniform(self, a: float, b: float) -> float:
+        """The number nearest to the wish that can be drawn between the two."""
+        share = (self._wishes.pop() - a) / (b - a)
+        grain = min(GRAINS - 1, max(0, round(share * GRAINS)))
+        self.numbers.append(grain / GRAINS)
+        return a + (b - a) * self.numbers[-1]
+
+    def shuffle(self, x: MutableSequence[Any]) -> None:
+        """Fisher and Yates as the standard library does it: each item stays, but for the wished one."""
+        wish = self._wishes.pop()
+        for i in reversed(range(1, len(x))):
+            j = 0 if x[i] == wish else i
+            self.numbers.append(j)
+            x[i], x[j] = x[j], x[i]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One mutation; the keys of its JSON form are documented and stay."""
+
+    mutation: str
+    what: str
+    """What it does, in words."""
+    numbers: tuple[int | float, ...]
+    """That it draws: the raw numbers of a generator, of `random()` (0 to 1) or `getrandbits()` (whole)."""
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps that lead from the initial DNA to an architecture, and the DNA that they really end at."""
+
+    steps: tuple[Step, ...]
+    dna: DNA
+
+
+def reach(goal: DNA) -> Route:
+    """A route to the architecture of a DNA, verified by the mutations themselves.
+
+    UnreachableError tells why there is none.
+    """
+    if (reason := obstacle(goal)) is not None:
+        raise UnreachableError(f"The paper's mutations cannot reach this architecture: {reason}")
+    builder = _Builder()
+    vertices = {goal.input: builder.dna.input, goal.output: builder.dna.output}
+    for edge in goal.backbone[:-1]:
+        active = goal.vertex[edge.to_vertex].type == "bn_relu"
+        vertices[edge.to_vertex] = builder.convolution(edge, active) if isinstance(edge, Conv) else builder.one(active)
+    for skip in goal.skips:
+        builder.skip(vertices[skip.from_vertex], vertices[skip.to_vertex])
+    route = Route(steps=tuple(builder.steps), dna=follow(builder.steps))
+    if not same_architecture(route.dna, goal):
+        raise AssertionError("the mutations found lead elsewhere")
+    return route
+
+
+def follow(steps: Iterable[Step], start: DNA | None = None) -> DNA:
+    """Where the steps lead: each applied by its mutation's own code, with its numbers for a random generator."""
+    dna = initial() if start is None else start
+    for step in steps:
+        tape = Tape(step.numbers)
+        dna = apply(step.mutation, dna, tape)
+        if tape.left:
+            raise ValueError(f"{step.mutation} left {tape.left} numbers")
+    return dna
+
+
+class _Builder:
+    """Adds to the end of the column, in front of the initial edge."""
+
+    def __init__(self) -> None:
+        self.dna = initial()
+        self.steps: list[Step] = []
+        self._trunk = self.dna.backbone[-1].id
+        self._names = count(1)
+
+    def _do(self, mutation: str, what: str, *wishes: Any) -> set[str]:
+        """Applies a mutation that draws what is wished; the IDs that are new."""
+        rng, before = Wishes(wishes), self.dna
+        self.dna = apply(mutation, before, rng)
+        self.steps.append(Step(mutation=mutation, what=what, numbers=tuple(rng.numbers)))
+        return {thing.id for thing in (*self.dna.vertices, *self.dna.edges)} - {*before.vertex, *before.edge}
+
+    def _insert(self, mutation: str, what: str, active: bool, *more: Any) -> tuple[str, str]:
+        """A new edge and vertex before the end; their IDs."""
+        kind = 0.25 if active else 0.75
+        vertex, edge = next(self._names), next(self._names)
+        new = self._do(mutation, f"{what}{' +BN+R' if active else ''}", kind, self._trunk, vertex, *more, edge)
+        [edge_id] = new & self.dna.edge.keys()
+        [vertex_id] = new & self.dna.vertex.keys()
+        return edge_id, vertex_id
+
+    def one(self, active: bool) -> str:
+        """A one-to-one connection; the ID of the vertex behind it."""
+        return self._insert("insert-one-to-one", "at the end", active)[1]
+
+    def convolution(self, like: Conv, active: bool) -> str:
+        """A convolution with the numbers of another; the ID of the vertex behind it."""
+        scale = float(min(1, round_half_up(like.stride_scale)))
+        name, vertex = self._insert("insert-convolution", f"at the end, stride {2**scale:g}", active, scale)
+        self._set_channels(name, like.depth_factor)
+        self._set_filter(name, like)
+        self._set_stride(name, like)
+        return vertex
+
+    def _conv(self, name: str) -> Conv:
+        conv = self.dna.edge[name]
+        assert isinstance(conv, Conv)
+        return conv
+
+    def _set_channels(self, name: str, factor: float) -> None:
+        while not same_factor(now := self._conv(name).depth_factor, factor):
+            wish = min(max(factor, now / 2), now * 2)
+            self._do("alter-number-of-channels", f"{wish:.6g} times what comes in", name, wish)
+
+    def _set_filter(self, name: str, like: Conv) -> None:
+        for side, first in (("width", 0.25), ("height", 0.75)):
+            wanted = getattr(like, f"filter_{side}")
+            while getattr(conv := self._conv(name), f"filter_{side}") != wanted:
+                now = 2 * getattr(conv, f"filter_half_{side}") + 1
+                nearer = min(max(wanted, now / 2), now * 2)
+                self._do("filter-size", f"{side} {wanted}, from {now:.4g} to {nearer:.4g}", name, first, nearer)
+
+    def _set_stride(self, name: str, like: Conv) -> None:
+        while (now := self._conv(name)).stride != like.stride:
+            wish = min(1.0, round_half_up(like.stride_scale) - now.stride_scale)
+            self._do("alter-stride", f"{now.stride} towards {like.stride}", name, wish)
+
+    def skip(self, source: str, target: str) -> None:
+        """A one-to-one connection between two vertices of the column."""
+        place = {vertex: i for i, vertex in enumerate(self.dna.backbone_vertices)}
+        what = f"from vertex {place[source]} to vertex {place[target]} of the backbone"
+        self._do("add-skip", what, source, target, next(self._names))
+
+
+class Target(NamedTuple):
+    """A DNA to reach."""
+
+    dna: DNA
+    note: str | None = None
+    """How it differs from what was asked for."""
+
+
+PADDED = (
+    "Its three shortcuts that change the number of channels are one-to-one, padded with zeros, as in ResNet-110: those "
+    "of the original are 1x1 convolutions, and the paper's add-skip makes identities only."
+)
+
+
+def target(name: str, image_channels: int = 3) -> Target:
+    """The network of that name, or the one in the file of that name."""
+    if name == "wrn-28-10":
+        return Target(wide_resnet(28, 10, image_channels, projections=False), PADDED)
+    if name in ZOO:
+        return Target(ZOO[name](image_channels))
+    if name.endswith(".json") or os.path.exists(name):  # noqa: PTH110 - which never raises
+        return Target(codec.read(Path(name)))
+    raise SettingsError(f"'{shown(name)}' is neither a file nor a network of the zoo; {nearest(name, list(ZOO))}")

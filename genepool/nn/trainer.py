@@ -1,0 +1,173 @@
+"""Training of one network (the paper's "Training and Validation")."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import msgspec
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from genepool.data.dataset import Dataset
+from genepool.dna import cropped
+from genepool.errors import DataError, DivergedError
+from genepool.evaluation import EVERYTHING_AS_SET, Observer, Plan, Progress
+from genepool.nn.batches import batches_for
+from genepool.nn.device import Precision
+from genepool.nn.model import Model
+from genepool.nn.optimiser import BATCHES, SGD, TailAverage, find_statistics
+from genepool.nn.schedules import SCHEDULES
+from genepool.nn.step_count import Pace, Referee
+from genepool.nn.weights import from_bytes, to_bytes
+
+LOOK_EVERY = 50
+"""Steps between two looks at the loss: reading it makes a GPU wait."""
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """How networks are trained; the defaults are the paper's."""
+
+    steps: int = 25_600
+    batch: int = 50
+    momentum: float = 0.9
+    weight_decay: float = 0.0001
+    mixed: bool = False
+    """Whether networks are computed in fewer bits than float32 has (genepool.nn.device)."""
+    validation: int = 0
+    """Validation images that the fitness is measured on; 0: all."""
+    schedule: str = "constant"
+    """Of the learning rate, by name (genepool.nn.schedules). Differs from the paper where it is not constant."""
+    nesterov: bool = False
+    smoothing: float = 0.0
+    """Of the labels. Differs from the paper where it is not 0: so much of the target goes to all classes alike."""
+    averaging: float = 0.0
+    """Differs from the paper where it is not 0: the last part of the steps, whose weights are averaged."""
+
+
+class Training:
+    """A training that can be looked at, stopped and resumed between steps.
+
+    The learning rate comes from the DNA. Momentum begins at zero: it is not inherited. `measure` tells the model's
+    accuracy, where the plan has a race.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        data: Dataset,
+        recipe: Recipe,
+        *,
+        seed: int,
+        device: torch.device,
+        plan: Plan = EVERYTHING_AS_SET,
+        measure: Callable[[Model], float] = lambda model: 0.0,
+    ) -> None:
+        self.model = model.train()
+        self.recipe = recipe
+        self.pace = Pace(plan, recipe.steps)
+        self.referee = Referee(plan.race, self.pace, lambda: measure(model))
+        self.done = 0
+        self.stepping = 0.0
+        """Seconds spent in steps, the first one left out: it also prepares what the others use."""
+        self.step_seconds = 0.0
+        self.losses: list[tuple[int, float]] = []
+        self.settled = 0
+        """Batches that went through the network, forward only, after the last step."""
+        size = cropped(data.image, plan.crop)[:2]
+        self._batches = batches_for(data, batch=recipe.batch, seed=seed, device=device, size=size)
+        # Without convolutions there is nothing to be faster at: the classifier is always computed in float32.
+        self.precision = Precision(device, mixed=recipe.mixed and bool(model.dna.convs))
+        self._peak = model.dna.learning_rate * plan.heat
+        self._schedule = SCHEDULES.get(recipe.schedule)
+        self._optimiser = SGD(
+            model,
+            learning_rate=self._peak,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            nesterov=recipe.nesterov,
+        )
+        self._average = TailAverage(model, recipe.averaging)
+
+    def first_images(self) -> Tensor:
+        """What the first step is taken with."""
+        return self._batches(0)[0]
+
+    def run(self, observe: Observer) -> None:
+        """Takes all steps that are left; DivergedError if the loss is no longer finite."""
+        began, first, pace = None, self.done, self.pace
+        while self.done < pace.steps or not pace.is_decided:
+            loss = self.step()
+            began = began or time.perf_counter()
+            pace.after(self.done)
+            self.referee.after(self.done)
+            self._average.after(self.done, pace.steps)
+            if self.done % LOOK_EVERY == 0 or self.done >= pace.steps > 0:
+                value = loss.item()
+                if not math.isfinite(value):
+                    raise DivergedError(f"the loss was {value} at step {self.done}.")
+                self.losses.append((self.done, value))
+                self.stepping = time.perf_counter() - began
+                self.step_seconds = self.stepping / max(1, self.done - first - 1)
+                observe(Progress(self.done, pace.steps, value, self.checkpoint))
+        if self._average.count:
+            self._settle()
+
+    def _settle(self) -> None:
+        """The averaged weights in the place of the last ones, with statistics from batches that would come next."""
+        self._average.settle()
+        coming = (self._batches(step)[0] for step in range(self.done, self.done + BATCHES))
+        self.settled = find_statistics(self.model, coming)
+
+    def step(self) -> Tensor:
+        """One batch; its loss, before the update, stays on the device."""
+        images, labels = self._batches(self.done)
+        if self.precision.mixed:
+            with self.precision.autocast():
+                loss = self._loss(images, labels)
+        else:
+            loss = self._loss(images, labels)
+        gradients = self.precision.gradients(loss, self._optimiser.parameters)
+        if gradients is not None:
+            self._optimiser.learning_rate = self._peak * self._schedule(self.done, self.pace.steps)
+            self._optimiser.step(gradients)
+        self.done += 1
+        return loss
+
+    def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        # Not as a call of the module: its hooks, of which there are none, cost more than a small network's layer.
+        return functional.cross_entropy(self.model.forward(images), labels, label_smoothing=self.recipe.smoothing)
+
+    def checkpoint(self) -> bytes:
+        """All that the rest of the training depends on."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
+        if (scale := self.precision.state()) is not None:
+            tensors["scale"] = scale
+        tensors |= self._average.state() | self.referee.state()
+        tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
+        tensors["turns"] = torch.tensor([(self.pace.steps, self.pace.elapsed), *self.pace.turns], dtype=torch.float64)
+        return to_bytes(tensors)
+
+    def resume(self, checkpoint: bytes) -> None:
+        """Goes back to where a checkpoint was made; the rest is then bit for bit what it would have been."""
+        tensors = from_bytes(checkpoint)
+        try:
+            (steps, elapsed), *turns = tensors.pop("turns").tolist()
+            (done, _), *losses = tensors.pop("losses").tolist()
+            with torch.no_grad():
+                for name, tensor in self.model.state_dict().items():
+                    tensor.copy_(tensors[f"model.{name}"])
+                for i, tensor in enumerate(self._optimiser.velocity):
+                    tensor.copy_(tensors[f"velocity.{i}"])
+                if self.precision.state() is not None:
+                    self.precision.resume(tensors["scale"])
+                self._average.resume(tensors)
+            self.referee.resume(tensors)
+        except (KeyError, IndexError, ValueError, TypeError, RuntimeError) as error:
+            raise DataError(f"the checkpoint is not one of this network: {error}.") from None
+        self.done = int(done)
+        self.pace.resume([(int(at), int(steps)) for at, steps in turns], int(steps), elapsed)
+        self.losses = [(int(step), loss) for step, loss in losses]

@@ -1,0 +1,203 @@
+"""What is inside an individual's directory, and how to read it: with suspicion.
+
+    dna.json                            the birth record
+    inherit.safetensors                 hard link to (or copy of) the parent's weights; removed after training
+    inherit2.safetensors                the same of the second parent, where there is one
+    <epoch>-<who>.<part>                what an attempt wrote: result, weights, checkpoint, ... (names.py has them all)
+
+Every path holds the individual's whole name, so a former owner's calls fail with ENOENT from the moment of a takeover.
+If a cache leads it there all the same, it writes only names of its own: a prefix belongs to its attempt's owner alone,
+and which attempt counts is said by the individual's name.
+
+A result is complete exactly if it decodes, names this individual and this attempt, and every file has the hash that it
+promises. It is written last, and the beginning of a JSON object never decodes, so a crash at any point, or a former
+owner that is still writing, leaves a complete result or none. Complete is not yet durable: what a killed process wrote
+may still be in memory, and after a failed sync the disk may never get it although it reads well. Therefore, where syncs
+are asked for, `result.json` gets its name only after its bytes, and those of the files before it, were synced. Whoever
+adopts a result then only has to sync the names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+from typing import TypeVar
+
+import msgspec
+
+from genepool.errors import ConcurrencyError, StorageError
+from genepool.population.directory import names
+from genepool.population.directory.files import NOT_A_FILE, Files
+from genepool.population.directory.shards import Shards
+from genepool.population.individual import Birth, Checkpoint, Individual, Result, State
+
+LARGEST_RECORD = 16 << 20
+LARGEST_FILE = 1 << 40
+T = TypeVar("T")
+
+
+class Damaged(Exception):  # noqa: N818 - turned into a quarantine or a DataError before anybody else sees it
+    """An individual's contents are not what they should be; `why` fits into its name."""
+
+    def __init__(self, why: str, text: str) -> None:
+        super().__init__(text)
+        self.why = why
+
+
+class Missing(Damaged):
+    """A file is not there."""
+
+
+def sha256(data: bytes) -> str:
+    """The hash that binds contents to records."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class Contents:
+    """Reads inside individuals; what is not as it should be raises Damaged."""
+
+    def __init__(self, files: Files, shards: Shards, experiment: str) -> None:
+        self._files = files
+        self._shards = shards
+        self._experiment = experiment
+        self._births = msgspec.json.Decoder(Birth)
+        self._results = msgspec.json.Decoder(Result)
+
+    def birth(self, individual: Individual) -> Birth:
+        """The birth record, checked."""
+        data = self._load(individual, names.BIRTH, LARGEST_RECORD)
+        birth = _decoded(self._births, data, "dna", names.BIRTH)
+        if birth.id != individual.id or birth.experiment != self._experiment or not _sensible(birth):
+            raise Damaged("dna", f"{names.BIRTH} of {individual.id} belongs to another individual or experiment")
+        return birth
+
+    def result(self, individual: Individual) -> Result:
+        """The result of the attempt that counts, checked against the name."""
+        if individual.state not in (State.ALIVE, State.DEAD):
+            raise ConcurrencyError(f"Individual {individual.id} has no result; choose again.")
+        result = self._result(individual, individual.attempt)
+        if individual.fitness is None or not names.same_fitness(result.fitness, individual.fitness):
+            raise Damaged("result", f"the name of {individual.id} and its result disagree about the fitness")
+        return result
+
+    def _result(self, individual: Individual, attempt: str) -> Result:
+        place = names.of_attempt(attempt, names.RESULT)
+        result = _decoded(self._results, self._load(individual, place, LARGEST_RECORD), "result", place)
+        good = result.id == individual.id and result.attempt == attempt and math.isfinite(result.fitness)
+        if not (good and all(names.is_file(name) and names.is_hash(f.sha256) for name, f in result.files.items())):
+            raise Damaged("result", f"{place} of {individual.id} is not a result of this attempt")
+        return result
+
+    def stored(self, individual: Individual, result: Result, name: str) -> bytes:
+        """One file of a result, checked."""
+        data = self._load(individual, names.of_attempt(result.attempt, name), LARGEST_FILE)
+        promised = result.files[name]
+        if len(data) != promised.size or sha256(data) != promised.sha256:
+            raise Damaged("files", f"{name} of {individual.id} does not have the hash that its result promises")
+        return data
+
+    def inherited(self, individual: Individual, place: str, promised: str) -> bytes:
+        """A parent's weights, checked."""
+        data = self._load(individual, place, LARGEST_FILE)
+        if sha256(data) != promised:
+            raise Damaged("inherit", f"{place} of {individual.id} does not have the hash of its parent's")
+        return data
+
+    def reason(self, individual: Individual) -> str:
+        """The sentence that a failing attempt left, or nothing."""
+        name = names.of_attempt(f"{individual.claim}-{individual.owner}", names.FAILURE)
+        path = f"{self._shards.path(individual)}/{name}"
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(self._files.load(path, LARGEST_RECORD), type=str)
+        return ""
+
+    def complete_result(self, individual: Individual) -> Result | None:
+        """The result of the newest attempt that has a complete one."""
+        finished = [attempt for attempt, part in self._parts(individual) if part == names.RESULT]
+        for attempt in sorted(finished, key=names.claim_of, reverse=True):
+            try:
+                result = self._result(individual, attempt)
+                for name in result.files:
+                    self.stored(individual, result, name)
+                return result
+            except Missing as missing:
+                # Nobody removes the owner's files while they are its own, so it is the path that leads nowhere. To take
+                # the result for incomplete, and write it anew, might destroy what somebody has adopted meanwhile.
+                if attempt == individual.attempt:
+                    raise ConcurrencyError(f"Individual {individual.id} was taken over; choose again.") from missing
+            except Damaged:
+                continue
+        return None
+
+    def checkpoints(self, individual: Individual) -> list[tuple[int, str, str]]:
+        """Step, attempt and part of every checkpoint, the furthest first; not read, not checked."""
+        parsed = ((names.parse_checkpoint(part), attempt, part) for attempt, part in self._parts(individual))
+        return sorted(((found[0], attempt, part) for found, attempt, part in parsed if found), reverse=True)
+
+    def checkpoint(self, individual: Individual) -> Checkpoint | None:
+        """The furthest checkpoint whose bytes have the hash that its name promises."""
+        for step, attempt, part in self.checkpoints(individual):
+            parsed = names.parse_checkpoint(part)
+            with contextlib.suppress(Damaged):
+                data = self._load(individual, names.of_attempt(attempt, part), LARGEST_FILE)
+                if parsed and sha256(data)[:32] == parsed[1]:
+                    return Checkpoint(step=step, data=data)
+        return None
+
+    def _parts(self, individual: Individual) -> list[tuple[str, str]]:
+        return [found for name in self.entries(individual) if (found := names.parse_of_attempt(name))]
+
+    def entries(self, individual: Individual) -> list[str]:
+        """The names in an individual's directory."""
+        path = self._shards.path(individual)
+        try:
+            return self._files.list(path)
+        except FileNotFoundError as error:
+            raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else.") from error
+        except NotADirectoryError as error:
+            raise Damaged("contents", f"{path} is not a directory") from error
+        except OSError as error:
+            raise StorageError(f"{path} cannot be listed: {error}; try again later.") from error
+
+    def _load(self, individual: Individual, place: str, limit: int) -> bytes:
+        path = f"{self._shards.path(individual)}/{place}"
+        try:
+            return self._files.load(path, limit)
+        except FileNotFoundError:
+            return self._load_again(individual, place, limit)
+        except OSError as error:
+            if error.errno in NOT_A_FILE:
+                raise Damaged("contents", f"{path} is not a plain file of a sensible size") from error
+            raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
+
+    def _load_again(self, individual: Individual, place: str, limit: int) -> bytes:
+        # Mostly somebody moved the individual on. Only if a listing made after the failure still shows it in the same
+        # state, and the file is still missing after that listing, is it the contents that are wrong.
+        if not self._shards.present(individual):
+            raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else; choose again.")
+        path = f"{self._shards.path(individual)}/{place}"
+        try:
+            return self._files.load(path, limit)
+        except FileNotFoundError as error:
+            if not self._shards.present(individual):
+                raise ConcurrencyError(f"Individual {individual.id} has just been changed; choose again.") from error
+            raise Missing("contents", f"{path} is missing") from error
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
+
+
+def _sensible(birth: Birth) -> bool:
+    """Whether its parents are somebody else, and what it inherited is named by hashes."""
+    for parent in birth.parents:
+        if parent == birth.id or not names.is_id(parent):
+            return False
+    first, second = birth.inherits, birth.inherits_second
+    return (first is None or names.is_hash(first)) and (second is None or names.is_hash(second))
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, why: str, place: str) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Damaged(why, f"{place} is not a record of ours ({error})") from error

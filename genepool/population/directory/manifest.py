@@ -1,0 +1,257 @@
+"""What is agreed once for a whole experiment, and the versions of what may change while it runs.
+
+`experiment.json` is published once, by linking a complete file into place: of two who create the same experiment at the
+same moment one wins and both read the winner's. The tunable settings are `config/000001.json`, `000002.json`, ...,
+published the same way; the highest complete number is in force. A worker never creates an experiment by accident: an
+unmounted mount point must not become an empty population.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import uuid as uuids
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from genepool.errors import PopulationFormatError, StorageError
+from genepool.population.directory import names
+from genepool.population.directory.files import NO_LINKS, Files
+
+FORMAT = 2
+DEFAULT_LEASE = 600.0
+_MANIFEST = "experiment.json"
+_CONFIG = "config"
+_PUBLISHED = "published"
+"""Stands beside the settings in the file of a version."""
+_LARGEST = 1 << 20
+_RESERVE = "reserve"
+_RESERVE_BYTES = 2 << 20
+_ONE_SHARD = 100
+_LIVING_A_SHARD = 16
+_MOST_SHARDS = 4096
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """Who put a version of the settings into force, when and what for: for people, never for decisions."""
+
+    who: str = ""
+    when: float = 0.0
+    """Wall time of its publisher's host."""
+    what: str = ""
+    label: str = ""
+    """In a few words, where it is an intervention."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of `experiment.json`."""
+
+    format: int
+    uuid: str
+    shards: int
+    lease: float
+    population_size: int
+    """The set-point at creation, from which the number of shards was chosen."""
+    created: float
+    settings: dict[str, Any] = {}
+    """The settings that stay fixed; opaque here."""
+    tunable: dict[str, Any] = {}
+    """Version 1 of the settings that may change; opaque here."""
+
+
+def shards_for(population_size: int) -> int:
+    """A power of two with at most 16 living each, since the price of a draw is the length of its listing.
+
+    A small population is one shard: then the draws do not depend on the random letters of names, and runs repeat.
+    """
+    shards = 1
+    if population_size <= _ONE_SHARD:
+        return shards
+    while shards * _LIVING_A_SHARD < population_size and shards < _MOST_SHARDS:
+        shards *= 2
+    return shards
+
+
+def create_manifest(
+    files: Files,
+    root: str,
+    *,
+    population_size: int,
+    lease: float = DEFAULT_LEASE,
+    settings: Mapping[str, Any] | None = None,
+    tunable: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """Publishes a manifest unless there is one, and returns the one that is in place; the caller compares."""
+    mine = Manifest(
+        format=FORMAT,
+        uuid=str(uuids.UUID(bytes=files.urandom(16), version=4)),
+        shards=shards_for(population_size),
+        lease=lease,
+        population_size=population_size,
+        created=files.wall(),
+        settings=dict(settings or {}),
+        tunable=dict(tunable or {}),
+    )
+    try:
+        publish(files, root, _MANIFEST, msgspec.json.format(msgspec.json.encode(mine)))
+    except OSError as error:
+        raise StorageError(f"The experiment cannot be created in {root}: {error.strerror}.") from error
+    return read_manifest(files, root)
+
+
+def read_manifest(files: Files, root: str) -> Manifest:
+    """The manifest of an experiment; whatever else is there is refused with one sentence."""
+    place = f"{root}/{_MANIFEST}"
+    try:
+        data = files.load(place, _LARGEST)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise PopulationFormatError(f"There is no experiment in {root}; create one first, or correct the path.") from error
+    except OSError as error:
+        raise PopulationFormatError(f"{place} cannot be read: {error.strerror}; check the mount and rights.") from error
+    try:
+        number = msgspec.json.decode(data, type=_Version).format
+        if number != FORMAT:
+            which = "an earlier" if number < FORMAT else "a later"
+            raise PopulationFormatError(
+                f"{place} has format {number}, which {which} release of Genepool wrote; this release reads format "
+                f"{FORMAT}: use that release, or start a new experiment in another directory."
+            )
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise PopulationFormatError(f"{place} is not a manifest of ours ({error}); restore it from a copy.") from error
+    if not (1 <= manifest.shards <= _MOST_SHARDS and 0 < manifest.lease < 1e9):
+        raise PopulationFormatError(f"{place} asks for {manifest.shards} shards and a lease of {manifest.lease} s.")
+    return manifest
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+def publish(files: Files, directory: str, name: str, data: bytes) -> bool:
+    """Puts a complete file in place unless there is one; True if it was ours that won."""
+    staged = f"{directory}/new-{files.urandom(8).hex()}"
+    files.save(staged, data)
+    try:
+        files.link(staged, f"{directory}/{name}")
+        won = True
+    except OSError as error:
+        won = _settle(files, directory, name, data, error)
+    finally:
+        with contextlib.suppress(OSError):
+            files.remove(staged)
+    files.sync_dir(directory)
+    return won
+
+
+def _settle(files: Files, directory: str, name: str, data: bytes, error: OSError) -> bool:
+    place = f"{directory}/{name}"
+    if error.errno in NO_LINKS:
+        try:
+            files.save(place, data)
+        except FileExistsError:
+            return False
+        return True
+    if name not in files.list(directory):
+        raise error
+    # The name is there: somebody's, or ours after a lost reply; the contents tell.
+    return files.load(place, max(_LARGEST, len(data))) == data
+
+
+def prepare_directories(files: Files, root: str, manifest: Manifest) -> None:
+    """Makes whatever a crash during creation left out; version 1 of the settings comes from the manifest itself."""
+    for name in ("pop", "workers", _CONFIG, "quarantine"):
+        _make(files, root, name)
+    present = set(files.list(f"{root}/pop"))
+    if not present:
+        with contextlib.suppress(OSError):  # not every file system knows the hint
+            files.spread(f"{root}/pop")
+    for number in range(manifest.shards):
+        if names.shard_name(number) not in present:
+            _make(files, f"{root}/pop", names.shard_name(number))
+    files.sync_dir(f"{root}/pop")
+    files.sync_dir(root)
+    if names.config_name(1) not in files.list(f"{root}/{_CONFIG}"):
+        publish(files, f"{root}/{_CONFIG}", names.config_name(1), msgspec.json.encode(manifest.tunable))
+
+
+def keep_reserve(files: Files, root: str) -> None:
+    """Sets some space aside while there is plenty, to be given back when the disk is full."""
+    with contextlib.suppress(OSError):
+        if _RESERVE not in files.list(root) and files.free_bytes(root) > 100 * _RESERVE_BYTES:
+            publish(files, root, _RESERVE, bytes(_RESERVE_BYTES))
+
+
+def spend_reserve(files: Files, root: str) -> None:
+    """The disk is full: makes room for records, so that the dead can be archived and their space freed."""
+    with contextlib.suppress(OSError):
+        files.remove(f"{root}/{_RESERVE}")
+
+
+def _make(files: Files, parent: str, name: str) -> None:
+    try:
+        files.mkdir(f"{parent}/{name}")
+    except OSError as error:
+        if error.errno != errno.EEXIST and name not in files.list(parent):
+            raise
+
+
+def config_versions(files: Files, root: str) -> list[int]:
+    """The numbers that have been published, in order."""
+    versions = (names.parse_config(name) for name in files.list(f"{root}/{_CONFIG}"))
+    return sorted(version for version in versions if version)
+
+
+def read_config(files: Files, root: str, version: int | None = None) -> tuple[int, dict[str, Any]]:
+    """The tunable settings in force, or of one version, with their number."""
+    wanted = config_versions(files, root) if version is None else [version]
+    for number in reversed(wanted):
+        try:
+            data = files.load(f"{root}/{_CONFIG}/{names.config_name(number)}", _LARGEST)
+            found = msgspec.json.decode(data, type=dict[str, Any])
+            return number, {name: value for name, value in found.items() if name != _PUBLISHED}
+        except (OSError, msgspec.MsgspecError, RecursionError):
+            # Incomplete or gone: the one before it is in force.
+            continue
+    raise PopulationFormatError(f"{root}/{_CONFIG} holds no readable settings; restore the directory from a copy.")
+
+
+def published(files: Files, root: str) -> dict[int, Published]:
+    """Who published each version; versions that do not tell are left out."""
+    found = {}
+    for number in config_versions(files, root):
+        with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
+            data = files.load(f"{root}/{_CONFIG}/{names.config_name(number)}", _LARGEST)
+            found[number] = msgspec.json.decode(data, type=_Note).published
+    return found
+
+
+class _Note(msgspec.Struct):
+    published: Published
+
+
+def publish_config(files: Files, root: str, settings: Mapping[str, Any], note: Published | None = None) -> int:
+    """Publishes the next version of the tunable settings and returns its number."""
+    while True:
+        try:
+            number = max(config_versions(files, root), default=0) + 1
+        except OSError as error:
+            raise StorageError(f"New settings cannot be published in {root}: {error}; try again.") from error
+        if publish_version(files, root, number, settings, note):
+            return number
+
+
+def publish_version(
+    files: Files, root: str, number: int, settings: Mapping[str, Any], note: Published | None = None
+) -> bool:
+    """Publishes that very version of the tunable settings; False if somebody else was faster, and nothing is changed.
+
+    Of several who have seen the same version and want to change it, one comes through: the others look again.
+    """
+    document = {**settings, _PUBLISHED: note} if note else dict(settings)
+    try:
+        return publish(files, f"{root}/{_CONFIG}", names.config_name(number), msgspec.json.encode(document))
+    except OSError as error:
+        raise StorageError(f"New settings cannot be published in {root}: {error}; try again.") from error

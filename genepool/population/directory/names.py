@@ -1,0 +1,276 @@
+"""The only grammar of names: what the entries of a population directory are called, written and read.
+
+    t1_<id>_<who>                                       staging, private to <who>
+    T1_<id>_<epoch>_<strikes>_<who>                     in training
+    A1_<id>_<epoch>_<attempt>_<fitness>                 alive
+    D1_<id>_<epoch>_<attempt>_<fitness>_<who>-<why>     dead
+    F1_<id>_<epoch>_<who>-<why>                         failed
+    Q1_<id>_<who>-<why>                                 quarantined
+    X1_<id>_<who>                                       being collected
+
+and inside an individual, beside its birth and its heritage, what attempts wrote:
+
+    <epoch>-<who>.result.json                           fitness, metrics, hash and size of every file of the attempt
+    <epoch>-<who>.result                                the same until its bytes are on the disk
+    <epoch>-<who>.weights.safetensors                   or any other file of a result
+    <epoch>-<who>.checkpoint-<step>-<hash>.safetensors
+    <epoch>-<who>.new                                   the same while it is written
+    <epoch>-<who>.failure.json                          the sentence that goes with FAILED
+
+Everything is anchored ASCII; what does not come back letter for letter when it is parsed and written again is foreign.
+The digit is the schema: a name that differs only there was written by a newer release.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from genepool.population.individual import FREE, Individual, State
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
+MAX_CLAIM = 99999
+MAX_STEP = 10**12
+WEIGHTS = "weights.safetensors"
+RESULT = "result.json"
+UNSYNCED = "result"
+NEW = "new"
+FAILURE = "failure.json"
+BIRTH = "dna.json"
+INHERITED = "inherit.safetensors"
+SECOND = "inherit2.safetensors"
+HERITAGE = (INHERITED, SECOND)
+"""Where a child keeps the weights of its parents until it is trained."""
+PREFIX_LENGTH = 3
+"""Of a state letter, the schema digit and the first separator."""
+ID_LENGTH = 25
+TAIL_LENGTH = 3
+"""Letters at the end of an id that decide its shard."""
+
+_ID = "[0-9a-hjkmnp-tv-z]{25}"
+_WHO = "[0-9a-hjkmnp-tv-z]{8}"
+_CLAIM = "[1-9][0-9]{0,4}"
+_FITNESS = "-?[0-9][0-9.e-]{0,23}"
+_WHY = "[a-z]{1,12}"
+
+_NAMES: dict[str, re.Pattern[str]] = {
+    "t": re.compile(f"t1_({_ID})_({_WHO})", re.ASCII),
+    "T": re.compile(f"T1_({_ID})_({_CLAIM})_([0-9])_({_WHO})", re.ASCII),
+    "A": re.compile(f"A1_({_ID})_({_CLAIM})_({_CLAIM}-{_WHO})_({_FITNESS})", re.ASCII),
+    "D": re.compile(f"D1_({_ID})_({_CLAIM})_({_CLAIM}-{_WHO})_({_FITNESS})_({_WHO})-({_WHY})", re.ASCII),
+    "F": re.compile(f"F1_({_ID})_({_CLAIM})_({_WHO})-({_WHY})", re.ASCII),
+    "Q": re.compile(f"Q1_({_ID})_({_WHO})-({_WHY})", re.ASCII),
+    "X": re.compile(f"X1_({_ID})_({_WHO})", re.ASCII),
+}
+_NEWER = re.compile("[tTADFQX][02-9]_[0-9a-z_.-]*", re.ASCII)
+_ONE_ID = re.compile(_ID, re.ASCII)
+_ONE_WHO = re.compile(_WHO, re.ASCII)
+_ONE_WHY = re.compile(_WHY, re.ASCII)
+_OF_AN_ATTEMPT = re.compile(f"({_CLAIM}-{_WHO})[.]([a-z0-9_.-]+)", re.ASCII)
+_CHECKPOINT = re.compile("checkpoint-([0-9]{1,13})-([0-9a-f]{32})[.]safetensors", re.ASCII)
+_FILE = re.compile("[a-z][a-z0-9_-]{0,40}[.][a-z0-9]{1,16}", re.ASCII)
+_HASH = re.compile("[0-9a-f]{64}", re.ASCII)
+_CONFIG = re.compile("([0-9]{6})[.]json", re.ASCII)
+
+
+def _letters(number: int, length: int) -> str:
+    return "".join([ALPHABET[number >> 5 * place & 31] for place in range(length - 1, -1, -1)])
+
+
+def make_id(milliseconds: int, random: bytes) -> str:
+    """An individual's id: nine letters of time, for people and for a stable order, then 80 random bits."""
+    return _letters(milliseconds, 9) + _letters(int.from_bytes(random), 16)
+
+
+def make_who(random: Callable[[int], bytes]) -> str:
+    """A name for one incarnation of one process, from 40 random bits; never the reserved one."""
+    while True:
+        who = _letters(int.from_bytes(random(5)), 8)
+        if who != FREE:
+            return who
+
+
+def shard_of(identity: str, shards: int) -> int:
+    """Which shard holds an individual in all its states: taken from the random letters, so that shards fill evenly."""
+    value = _VALUES
+    return (value[identity[-3]] << 10 | value[identity[-2]] << 5 | value[identity[-1]]) % shards
+
+
+def beside(one: str, other: str) -> str:
+    """The other id, brought into the shard of the one: 65 random bits and the time are left of it."""
+    return other[:-TAIL_LENGTH] + one[-TAIL_LENGTH:]
+
+
+def shard_name(number: int) -> str:
+    """The directory of a shard."""
+    return f"{number:04x}"
+
+
+def fitness_text(fitness: float) -> str:
+    """The shortest text that reads back bit for bit; without '+', which some tools escape."""
+    return repr(fitness).replace("+", "")
+
+
+def same_fitness(one: float, other: float) -> bool:
+    """Equality bit for bit: -0.0 is not 0.0."""
+    return one == other and (one != 0.0 or repr(one) == repr(other))
+
+
+def encode(individual: Individual) -> str:
+    """The name of an individual's directory; made once per snapshot, since a step asks for it some twenty times."""
+    known: str | None = individual.__dict__.get("name")
+    if known is None:
+        known = individual.__dict__["name"] = _encode(individual)
+    return known
+
+
+def _encode(i: Individual) -> str:
+    if i.claim > MAX_CLAIM:
+        raise ValueError(f"Individual {i.id} would reach epoch {i.claim}; a name has room for {MAX_CLAIM}.")
+    match i.state:
+        case State.STAGING:
+            return f"t1_{i.id}_{i.owner}"
+        case State.TRAINING:
+            return f"T1_{i.id}_{i.claim}_{i.strikes}_{i.owner}"
+        case State.ALIVE:
+            return f"A1_{i.id}_{i.claim}_{i.attempt}_{fitness_text(_known(i.fitness))}"
+        case State.DEAD:
+            return f"D1_{i.id}_{i.claim}_{i.attempt}_{fitness_text(_known(i.fitness))}_{i.owner}-{i.why}"
+        case State.FAILED:
+            return f"F1_{i.id}_{i.claim}_{i.owner}-{i.why}"
+        case State.QUARANTINED:
+            return f"Q1_{i.id}_{i.owner}-{i.why}"
+        case State.COLLECTED:
+            return f"X1_{i.id}_{i.owner}"
+
+
+def _known(fitness: float | None) -> float:
+    if fitness is None or not math.isfinite(fitness):
+        raise ValueError(f"The fitness {fitness} cannot be part of a name; it must be a finite number.")
+    return fitness
+
+
+def parse(name: str) -> Individual | None:
+    """The individual that a name tells of, or None for a foreign entry."""
+    pattern = _NAMES.get(name[:1])
+    found = pattern.fullmatch(name) if pattern else None
+    individual = _parse(name[0], found.groups()) if found else None
+    if individual is not None:
+        individual.__dict__["name"] = name  # the only one that it can have
+    return individual
+
+
+def _parse(letter: str, g: tuple[str, ...]) -> Individual | None:
+    match letter:
+        case "T":
+            claim = int(g[1])
+            return Individual(
+                id=g[0], state=State.TRAINING, claim=claim, strikes=int(g[2]), owner=g[3], attempt=f"{claim}-{g[3]}"
+            )
+        case "A" | "D":
+            return _parse_with_fitness(g)
+        case "F":
+            return Individual(id=g[0], state=State.FAILED, claim=int(g[1]), owner=g[2], why=g[3])
+        case "Q":
+            return Individual(id=g[0], state=State.QUARANTINED, owner=g[1], why=g[2])
+        case _:
+            return Individual(id=g[0], state=State(letter), owner=g[1])
+
+
+def _parse_with_fitness(groups: tuple[str, ...]) -> Individual | None:
+    identity, claim, attempt, text, *end = groups
+    try:
+        fitness = float(text)
+    except ValueError:
+        return None
+    # 1e999 reads as infinity and 0.50 would be written 0.5: neither was written by us.
+    if fitness_text(fitness) != text or claim_of(attempt) > int(claim):
+        return None
+    if not end:
+        return Individual(id=identity, state=State.ALIVE, claim=int(claim), attempt=attempt, fitness=fitness)
+    return Individual(
+        id=identity, state=State.DEAD, claim=int(claim), attempt=attempt, fitness=fitness, owner=end[0], why=end[1]
+    )
+
+
+def is_newer(name: str) -> bool:
+    """Whether a foreign name looks like ours with another schema digit."""
+    return _NEWER.fullmatch(name) is not None
+
+
+def is_id(text: str) -> bool:
+    """Whether this can be an individual's id."""
+    return _ONE_ID.fullmatch(text) is not None
+
+
+def is_who(text: str) -> bool:
+    """Whether this can be a worker's name."""
+    return _ONE_WHO.fullmatch(text) is not None
+
+
+def is_hash(text: str) -> bool:
+    """Whether this is a SHA-256 in lower-case hexadecimal."""
+    return _HASH.fullmatch(text) is not None
+
+
+def is_file(text: str) -> bool:
+    """Whether a result may have a file of this name: one plain component, no path, and nothing that we write."""
+    return _FILE.fullmatch(text) is not None and text not in (RESULT, FAILURE)
+
+
+def valid_why(why: str) -> str:
+    """The reason itself if it fits into a name."""
+    if _ONE_WHY.fullmatch(why) is None:
+        raise ValueError(f"The reason '{why}' cannot be part of a name; use 1 to 12 lower-case letters.")
+    return why
+
+
+def of_attempt(attempt: str, part: str) -> str:
+    """The name inside an individual of what an attempt wrote; only the attempt's owner ever makes such a name."""
+    return f"{attempt}.{part}"
+
+
+def parse_of_attempt(name: str) -> tuple[str, str] | None:
+    """Of an entry inside an individual: the attempt that wrote it and which part of it this is; None if none did."""
+    found = _OF_AN_ATTEMPT.fullmatch(name)
+    return (found[1], found[2]) if found and _is_part(found[2]) else None
+
+
+def _is_part(text: str) -> bool:
+    return text in (RESULT, UNSYNCED, NEW, FAILURE) or is_file(text) or parse_checkpoint(text) is not None
+
+
+def claim_of(attempt: str) -> int:
+    """The epoch in which an attempt was made."""
+    return int(attempt.partition("-")[0])
+
+
+def checkpoint_name(step: int, sha256: str) -> str:
+    """A checkpoint carries its step, so that progress shows in a listing, and its hash, so that damage shows."""
+    if not 0 <= step <= MAX_STEP:
+        raise ValueError(f"A checkpoint's step is between 0 and {MAX_STEP}, not {step}.")
+    return f"checkpoint-{step}-{sha256[:32]}.safetensors"
+
+
+def parse_checkpoint(name: str) -> tuple[int, str] | None:
+    """Step and first half of the hash of a checkpoint, or None."""
+    found = _CHECKPOINT.fullmatch(name)
+    return (int(found[1]), found[2]) if found else None
+
+
+def config_name(version: int) -> str:
+    """The file of one version of the tunable settings."""
+    return f"{version:06d}.json"
+
+
+def parse_config(name: str) -> int | None:
+    """The version that a file of settings holds, or None."""
+    found = _CONFIG.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def printable(name: str) -> str:
+    """A foreign name made safe for a terminal and for JSON."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8").encode("unicode_escape").decode("ascii")[:300]

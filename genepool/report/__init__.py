@@ -1,5 +1,0 @@
-"""Reports: what an experiment or a study found, as a page for a browser and a text, with their figures and rows."""
-
-from genepool.report.write import write_report
-
-__all__ = ["write_report"]

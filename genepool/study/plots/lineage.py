@@ -1,0 +1,184 @@
+"""Lineages: the four networks of the first figure of the paper, and the ancestry of a population.
+
+Progress of an experiment with four networks on the way, as the paper's first figure.
+
+The ancestry of a population: who came from whom, and the line of the best.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from genepool.analysis import Diagram, Dot
+from genepool.study.plots.axes import MANY, save, time_axis
+from genepool.study.plots.progress import ALIVE, DEAD, RECORD
+
+FILL = {"end": "#e2e8f0", "linear": "#ffffff", "once": "#dbeafe", "often": "#fed7aa"}
+"""The background of a box; the paper's are white without a nonlinearity and orange with more than one."""
+WIDTH, GAP = 0.72, 0.28
+"""Of a box, in columns; between two, in rows."""
+INCHES = 0.21
+"""The height of a box and its gap."""
+
+
+def draw_ancestors(rows: Sequence[Dot], diagrams: Sequence[Diagram], path: Path) -> None:
+    """Draws individuals in the order in which they became alive, and the diagrams over the dots of their networks."""
+    from matplotlib.figure import Figure
+
+    tallest = max((len(each.boxes) for each in diagrams), default=0)
+    strip = INCHES * (tallest + 2.0)
+    figure = Figure(figsize=(9, 4.6 + strip), layout="constrained")
+    above, axes = figure.subplots(2, 1, height_ratios=(max(strip, 0.1), 4.6))
+    scale = _scatter(axes, rows)
+    above.set_axis_off()
+    above.set_xlim(0, max(4, len(diagrams)))
+    above.set_ylim(tallest + 1.6, -0.6)
+    places = {dot.id: dot for dot in rows}
+    for column, each in enumerate(diagrams, start=max(0, 4 - len(diagrams))):
+        _diagram(above, each, column + 0.5)
+        if each.id in places:
+            _connect(figure, above, axes, (column + 0.5, len(each.boxes) + 0.4), places[each.id], scale)
+    save(figure, path)
+
+
+def _scatter(axes: Any, rows: Sequence[Dot]) -> float:
+    unit, scale = time_axis(rows[-1].seconds if rows else 0.0)
+    size = max(2.0, min(24.0, 6000 / max(1, len(rows))))
+    for label, colour, alive in (("dead", DEAD, False), ("alive", ALIVE, True)):
+        chosen = [dot for dot in rows if dot.alive is alive]
+        axes.scatter(
+            [dot.seconds / scale for dot in chosen],
+            [100 * dot.fitness for dot in chosen],
+            s=size, c=colour, label=label, linewidths=0, zorder=3 if alive else 2, rasterized=len(rows) > MANY,
+        )  # fmt: skip
+    best, records = 0.0, []
+    for dot in rows:
+        best = max(best, dot.fitness)
+        records.append(100 * best)
+    times = [dot.seconds / scale for dot in rows]
+    axes.step(times, records, where="post", color=RECORD, linewidth=1.2, label="best so far", zorder=1)
+    axes.set_xlabel(f"time ({unit}); {len(rows):,} individuals")  # above the dots a diagram's line would cross it
+    axes.set_ylabel("validation accuracy (%)")
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, 100)
+    axes.grid(alpha=0.25)
+    axes.legend(loc="lower right", framealpha=0.7, edgecolor="none", markerscale=max(1.0, (16 / size) ** 0.5))
+    return scale
+
+
+def _diagram(axes: Any, each: Diagram, x: float) -> None:
+    from matplotlib.patches import FancyArrowPatch, Rectangle
+
+    for y, box in enumerate(each.boxes):
+        corner = (x - WIDTH / 2, y - (1 - GAP) / 2)
+        axes.add_patch(Rectangle(corner, WIDTH, 1 - GAP, facecolor=FILL[box.kind], edgecolor="#4a5568", linewidth=0.7))
+        text = box.text if len(box.text) <= 26 else f"{box.text[:24]}…"
+        axes.text(x, y, text, ha="center", va="center", fontsize=7)
+        if y:
+            axes.plot([x, x], [y - 1 + (1 - GAP) / 2, y - (1 - GAP) / 2], color="#4a5568", linewidth=0.7)
+    for start, stop in each.skips:
+        side = x + WIDTH / 2
+        length = stop - start
+        bend = 2 * min(0.25 * length, 0.5 + 0.05 * length, 1.2) / length  # within the column, longer ones outside
+        axes.add_patch(
+            FancyArrowPatch(
+                (side, start), (side, stop), connectionstyle=f"arc3,rad=-{bend:.3f}", arrowstyle="-|>",
+                mutation_scale=6, linewidth=0.7, color="#b83280", shrinkA=0, shrinkB=0,
+            )
+        )  # fmt: skip
+    axes.text(
+        x, len(each.boxes) - 0.1, f"{100 * each.fitness:.1f} %", ha="center", va="center", fontsize=9, weight="bold"
+    )
+
+
+def _connect(figure: Any, above: Any, axes: Any, start: tuple[float, float], dot: Dot, scale: float) -> None:
+    from matplotlib.patches import ConnectionPatch
+
+    end = (dot.seconds / scale, 100 * dot.fitness)
+    line = ConnectionPatch(
+        start, end, "data", "data", axesA=above, axesB=axes, color="#4a5568", linewidth=0.7, alpha=0.7
+    )
+    line.set_in_layout(False)
+    figure.add_artist(line)
+    axes.scatter([end[0]], [end[1]], s=60, facecolors="none", edgecolors="#1a202c", linewidths=1.2, zorder=5)
+
+
+def draw_tree(rows: Sequence[Dot], best: str, path: Path) -> None:
+    """Time to the right; a branch keeps together; the colour is the fitness."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    axes = figure.add_subplot()
+    unit, scale = time_axis(rows[-1].seconds if rows else 0.0)
+    height = heights(rows, best)
+    place = {dot.id: (dot.seconds / scale, height[dot.id]) for dot in rows}
+    many = len(rows) > MANY
+    lines = [(place[dot.parent], place[dot.id]) for dot in rows if dot.parent in place]
+    width = max(0.15, min(0.8, 300 / max(1, len(rows))))
+    axes.add_collection(LineCollection(lines, colors="#a0aec0", linewidths=width, zorder=1, rasterized=many))
+    painted = axes.scatter(
+        [place[dot.id][0] for dot in rows], [place[dot.id][1] for dot in rows], c=[100 * dot.fitness for dot in rows],
+        s=max(1.5, min(24.0, 5000 / max(1, len(rows)))), cmap="viridis", linewidths=0, zorder=2, rasterized=many,
+    )  # fmt: skip
+    line = [place[name] for name in line_of(rows, best)]
+    if line:
+        axes.plot(*zip(*line, strict=True), color=RECORD, linewidth=1.6, zorder=3, label="line of the best")
+        axes.plot([line[-1][0]], [line[-1][1]], marker="*", markersize=13, color=RECORD, zorder=4, linestyle="none")
+        axes.legend(loc="upper left", frameon=False)
+    figure.colorbar(painted, ax=axes, label="validation accuracy (%)")
+    axes.set_xlabel(f"time ({unit})")
+    axes.set_ylabel("families")
+    axes.set_yticks([])
+    axes.set_xlim(left=0)
+    axes.margins(y=0.1)
+    axes.set_title(f"{len(rows):,} individuals", loc="left", fontsize=10)
+    save(figure, path)
+
+
+def heights(rows: Sequence[Dot], best: str) -> dict[str, float]:
+    """Each leaf has its own height; the line of the best is straight, and so is every branch's largest one.
+
+    No branch crosses another family's: the main child stands in the middle of its brothers and sisters.
+    """
+    known = {dot.id for dot in rows}
+    children: defaultdict[str, list[str]] = defaultdict(list)
+    weight = dict.fromkeys(line_of(rows, best), len(rows))
+    for dot in reversed(rows):  # children became alive after their parents
+        parent = dot.parent if dot.parent in known and dot.parent != dot.id else ""
+        children[parent].append(dot.id)
+        weight[dot.id] = weight.get(dot.id, 0) + 1
+        weight[parent] = weight.get(parent, 0) + weight[dot.id]
+    main = {name: max(family, key=lambda child: weight[child]) for name, family in children.items()}
+    found: dict[str, float] = {}
+    leaves, todo = 0, [(name, False) for name in _around(children.get("", []), main.get(""))]
+    while todo:  # not by recursion: lineages are long
+        name, seen = todo.pop()
+        if seen:
+            found[name] = found[main[name]]
+        elif name in main:
+            todo.append((name, True))
+            todo.extend((child, False) for child in _around(children[name], main[name]))
+        else:
+            found[name] = float(leaves)
+            leaves += 1
+    return {dot.id: found.get(dot.id, 0.0) for dot in rows}  # in a damaged record some may go round in circles
+
+
+def _around(family: list[str], main: str | None) -> list[str]:
+    others = [child for child in family if child != main]
+    return [*others[::2], *([main] if main is not None else []), *others[1::2][::-1]]
+
+
+def line_of(rows: Sequence[Dot], best: str) -> list[str]:
+    """From the first known ancestor to the best."""
+    parent = {dot.id: dot.parent for dot in rows}
+    found: list[str] = []
+    name = best
+    while name in parent and name not in found:
+        found.append(name)
+        name = parent[name]
+    return found[::-1]

@@ -1,0 +1,259 @@
+"""The figures of studies: cost against accuracy, and the paper's repeatability, dependence and escape.
+
+A study in one figure: FLOPs spent against the best validation accuracy so far, a colour and a line an arm.
+
+Dependence on one setting, as in the paper: a circle an experiment.
+
+Repeatability and controls, as in the paper: the test accuracy of whoever had the best validation accuracy so far.
+
+Escapes from local optima, as in the paper: every individual's accuracy, and where settings changed.
+
+What more workers bring: idle share and steps an hour of simulated clusters.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from itertools import cycle, product
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
+
+from genepool.analysis import Dot
+from genepool.errors import StorageError, shown
+from genepool.study.plots.axes import MANY, percent_axis, save, time_axis
+from genepool.study.plots.progress import ALIVE, DEAD, RECORD
+from genepool.testing.simulation import Outcome
+
+COLOURS = ("#1f5fbf", "#d97706", "#2f855a", "#b83280", "#6b46c1", "#718096", "#c53030", "#0987a0")
+
+
+class Curve(NamedTuple):
+    """One experiment."""
+
+    arm: str
+    points: Sequence[tuple[float, float]]
+    """FLOPs spent and best validation accuracy so far."""
+    test: float
+    """Accuracy of what it ended with."""
+
+
+class Star(NamedTuple):
+    """Somebody else's result."""
+
+    label: str
+    flops: float
+    accuracy: float
+
+
+FEW = 4
+"""Arms whose experiments can all be told apart; of more, the mean of each is drawn."""
+
+
+def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path) -> None:
+    """Each experiment's curve, or each arm's mean, every end by its test accuracy, and other people's results."""
+    from matplotlib.figure import Figure
+
+    arms: dict[str, list[Curve]] = {}
+    for curve in curves:
+        arms.setdefault(curve.arm, []).append(curve)
+    many = len(arms) > FEW
+    figure = Figure(figsize=(10 if many else 8, 5), layout="constrained")
+    axes = figure.add_subplot()
+    styles = product(("-", "--", ":"), COLOURS)
+    for (arm, own), (style, colour) in zip(arms.items(), cycle(styles), strict=False):
+        label = f"{arm}: {100 * mean(curve.test for curve in own):.1f} %" if many else arm
+        for points in [_together(own)] if many else [curve.points for curve in own]:
+            spent, best = zip(*points, strict=True)
+            accuracy = [100 * value for value in best]
+            axes.step(spent, accuracy, style, where="post", color=colour, linewidth=1.3, label=label, alpha=0.85)
+            label = "_"  # once an arm; matplotlib leaves names with this beginning out of the legend
+        for curve in own:
+            axes.plot([curve.points[-1][0]], [100 * curve.test], marker="o", color=colour, markersize=5)
+    for star in stars:
+        place = (star.flops, 100 * star.accuracy)
+        axes.plot(*([value] for value in place), marker="*", color="#333333", markersize=10, linestyle="none")
+        axes.annotate(
+            star.label, place, xytext=(-8, 0), textcoords="offset points", fontsize=7, ha="right", va="center"
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("FLOPs spent by the whole search")
+    axes.set_ylabel("accuracy (%): best validation so far; dot: test")
+    axes.grid(alpha=0.25)
+    if many:
+        figure.legend(
+            loc="outside right upper", frameon=False, fontsize=8, title="mean test accuracy", title_fontsize=8
+        )
+    else:
+        axes.legend(loc="lower right", frameon=False, fontsize=8)
+    save(figure, path)
+
+
+def _together(curves: Sequence[Curve]) -> list[tuple[float, float]]:
+    """The mean of what each had reached, wherever one of them changes; where not all have begun there is none."""
+    steps = sorted({spent for curve in curves for spent, _ in curve.points})
+    begun = max(curve.points[0][0] for curve in curves)
+    return [(at, mean(_reached(curve, at) for curve in curves)) for at in steps if at >= begun]
+
+
+def _reached(curve: Curve, at: float) -> float:
+    return next(best for spent, best in reversed(curve.points) if spent <= at)
+
+
+class Circle(NamedTuple):
+    """One experiment."""
+
+    value: float
+    """Of the setting."""
+    seed: int
+    validation: float
+    test: float
+
+
+def draw_dependence(rows: Sequence[Circle], setting: str, path: Path) -> None:
+    """Test accuracy of the best by validation against the setting; the line joins the means."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    figure = Figure(figsize=(6, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    values = sorted({row.value for row in rows})
+    means = [100 * statistics.fmean(row.test for row in rows if row.value == value) for value in values]
+    axes.plot(values, means, color=COLOURS[5], linewidth=1.0, zorder=1, label="mean")
+    axes.scatter(
+        [row.value for row in rows], [100 * row.test for row in rows],
+        s=36, facecolors="none", edgecolors=COLOURS[0], linewidths=1.3, label="one experiment",
+    )  # fmt: skip
+    if values and values[0] > 0:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    percent_axis(axes, [100 * row.test for row in rows])
+    axes.set_xlabel(setting.replace("_", " "))
+    axes.set_ylabel("test accuracy (%) of the best by validation")
+    axes.grid(alpha=0.25)
+    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    save(figure, path)
+
+
+STYLES = ("-", "--", "-.", ":")
+
+
+class Moment(NamedTuple):
+    """An arm at one moment."""
+
+    arm: str
+    seconds: float
+    mean: float
+    """Of the test accuracy over the repeats."""
+    deviation: float | None
+    """Its standard deviation; None for a single experiment."""
+    repeats: int
+
+
+def draw_repeatability(rows: Sequence[Moment], path: Path) -> None:
+    """A curve an arm, with two standard deviations on both sides where there are repeats."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    axes = figure.add_subplot()
+    unit, scale = time_axis(max((row.seconds for row in rows), default=0.0))
+    arms = dict.fromkeys(row.arm for row in rows)
+    for number, (arm, colour, style) in enumerate(zip(arms, cycle(COLOURS), cycle(STYLES), strict=False)):
+        curve = [row for row in rows if row.arm == arm]
+        times = [row.seconds / scale for row in curve]
+        label = f"{arm} (n = {curve[-1].repeats})"
+        axes.plot(times, [100 * row.mean for row in curve], color=colour, linestyle=style, linewidth=1.6, label=label)
+        if all(row.deviation is not None for row in curve):
+            low = [100 * max(0.0, row.mean - 2 * (row.deviation or 0.0)) for row in curve]
+            high = [100 * min(1.0, row.mean + 2 * (row.deviation or 0.0)) for row in curve]
+            axes.fill_between(times, low, high, color=colour, alpha=0.08 if number else 0.22, linewidth=0)
+    percent_axis(axes, [100 * row.mean for row in rows])
+    axes.set_xlim(left=0)
+    axes.set_xlabel(f"time ({unit})")
+    axes.set_ylabel("test accuracy (%) of the best by validation")
+    axes.grid(alpha=0.25)
+    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    axes.set_title("mean ± 2 standard deviations", loc="left", fontsize=10)
+    save(figure, path)
+
+
+class Panel(NamedTuple):
+    """One experiment."""
+
+    title: str
+    dots: Sequence[Dot]
+    marks: Sequence[tuple[float, str]]
+    """Seconds, and what changed then."""
+
+
+def draw_escapes(panels: Sequence[Panel], path: Path) -> None:
+    """One panel under the other, on one axis of time."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 2.9 * max(1, len(panels)) + 0.4), layout="constrained")
+    columns = figure.subplots(max(1, len(panels)), 1, sharex=True, squeeze=False)
+    unit, scale = time_axis(max((dot.seconds for panel in panels for dot in panel.dots), default=0.0))
+    for axes, panel in zip(columns[:, 0], panels, strict=False):
+        fitness = [100 * dot.fitness for dot in panel.dots]
+        axes.scatter(
+            [dot.seconds / scale for dot in panel.dots], fitness,
+            s=max(2.0, min(16.0, 4000 / max(1, len(fitness)))), linewidths=0,
+            c=[ALIVE if dot.alive else DEAD for dot in panel.dots], rasterized=len(fitness) > MANY,
+        )  # fmt: skip
+        for seconds, _ in panel.marks:
+            axes.axvline(seconds / scale, color=RECORD, linewidth=1.2, linestyle="--")
+        percent_axis(axes, fitness)
+        axes.set_ylabel("validation\naccuracy (%)")
+        axes.set_title(panel.title, loc="left", fontsize=10)
+        axes.grid(alpha=0.25)
+    columns[-1, 0].set_xlabel(f"time ({unit})")
+    columns[-1, 0].set_xlim(left=0)  # not before the last is drawn: the axis is everybody's, and is fixed by this
+    for axes, panel in zip(columns[:, 0], panels, strict=False):
+        _label(axes, panel, scale)
+    save(figure, path)
+
+
+def _label(axes: Any, panel: Panel, scale: float) -> None:
+    """What changed at each line, on the side of it that has more room."""
+    middle = sum(axes.get_xlim()) / 2
+    for i, (seconds, text) in enumerate(panel.marks):
+        x = seconds / scale
+        side, away = ("left", 3) if x < middle else ("right", -3)
+        axes.annotate(
+            text, (x, 0.03 + 0.08 * (i % 2)), xycoords=("data", "axes fraction"), fontsize=8, ha=side,
+            xytext=(away, 0), textcoords="offset points", color="#92400e",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
+        )  # fmt: skip
+
+
+STEPS, IDLE, IDEAL = "#1f5fbf", "#d97706", "#b0b0b0"
+
+
+def draw_scale(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Draws clusters of different sizes, in the order of their workers; the grey line is the first one's, scaled up."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    workers = [outcome.workers for outcome in outcomes]
+    steps = [outcome.steps_an_hour for outcome in outcomes]
+    ideal = [steps[0] * count / workers[0] for count in workers]
+    axes.loglog(workers, ideal, color=IDEAL, linestyle="--", linewidth=1.2, label="as many times the smallest")
+    axes.loglog(workers, steps, color=STEPS, marker="o", label="steps an hour")
+    axes.set_xlabel("workers")
+    axes.set_ylabel("steps in a simulated hour")
+    axes.grid(alpha=0.25)
+    other = axes.twinx()
+    idle = [100 * outcome.idle for outcome in outcomes]
+    other.plot(workers, idle, color=IDLE, marker="s", label="idle")
+    other.set_ylabel("workers' time idle (%)")
+    other.set_ylim(0, max(1.0, 1.2 * max(idle)))
+    lines = [*axes.get_lines(), *other.get_lines()]
+    axes.legend(lines, [str(line.get_label()) for line in lines], loc="upper left", frameon=False)
+    axes.set_title("simulated clusters, four individuals for each worker", loc="left", fontsize=10)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise StorageError(f"The figure cannot be written to '{shown(path)}': {error.strerror or error}.") from None

@@ -1,0 +1,138 @@
+"""The report of a study, and the files that a report is written to.
+
+The report of a study.
+
+Writes a report into a folder: the same experiment or study gives the same files.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from genepool.analysis import History
+from genepool.data.paths import write_atomic
+from genepool.errors import DataError, GenepoolError, PopulationFormatError, StorageError, shown
+from genepool.experiment import Experiment
+from genepool.study import Outcome, StudyPlan, findings, path_of, read_study
+from genepool.study.report.document import Document, Section, Table, Text, html_page, markdown
+from genepool.study.report.experiment import best_sections, comparison, experiment_document, percent, seconds
+from genepool.study.report.figures import experiment_figures, study_figures
+from genepool.study.run import PLAN
+from genepool.study.statistics import told
+
+
+def study_document(study: Path, folder: Path) -> Document:
+    """What came of it so far; nothing is run or measured."""
+    plan, outcomes = read_study(study)
+    if not outcomes:
+        raise DataError(f"No experiment of the study '{shown(study)}' is finished; run `genepool study` first.")
+    best = max(outcomes, key=lambda outcome: outcome.validation)
+    histories = _histories(study, outcomes)
+    figures = study_figures(plan, outcomes, histories, folder)
+    closer = []
+    history = next((known for outcome, known in histories if outcome is best), None)
+    if history is not None and best.id in history.rows:
+        figures += experiment_figures(history, best.id, folder)
+        closer = best_sections(history, best.id)
+    data = plan.settings_of(best.arm, best.seed).data
+    return Document(
+        f"Study {os.path.basename(study.resolve())}",  # noqa: PTH119
+        (
+            _asked(plan, len(outcomes)),
+            Section("Result", (Text(_verdict(best)), _table(outcomes))),
+            Section("Statistics", (Table(("computed", "found"), findings(plan.statistics, outcomes)),)),
+            Section("Figures", figures),
+            *closer,
+            comparison(data, percent(best.test_accuracy), f"{best.parameters / 1e6:.1f} M"),
+            _repeating(plan, outcomes),
+        ),
+    )
+
+
+def _histories(study: Path, outcomes: list[Outcome]) -> list[tuple[Outcome, History]]:
+    """Of the experiments whose populations are still there."""
+    found = []
+    for outcome in outcomes:
+        try:
+            found.append((outcome, Experiment.open(path_of(study, outcome.arm, outcome.seed)).history()))
+        except GenepoolError:  # moved away, or only outcomes were copied: tables and curves do without
+            continue
+    return found
+
+
+def _asked(plan: StudyPlan, finished: int) -> Section:
+    count = len(plan.runs())
+    state = "all are finished" if finished == count else f"{finished} of them are finished"
+    blocks: list[Text | Table] = [
+        Text(plan.about or "The plan does not say."),
+        Text(f"{len(plan.arms)} arms, each repeated {plan.repeats} times: {count} experiments, of which {state}."),
+        Text("Statistics that the plan named before anything ran:"),
+        Table(("name", "what it is"), [(name, told(name)) for name in plan.statistics]),
+    ]
+    return Section("What was asked", blocks)
+
+
+def _verdict(best: Outcome) -> str:
+    return (
+        f"The best experiment by validation accuracy ({percent(best.validation)}) is {best.arm}, seed {best.seed}: "
+        f"its test accuracy is {percent(best.test_accuracy)}."
+    )
+
+
+def _table(outcomes: list[Outcome]) -> Table:
+    header = ("arm", "seed", "validation", "test", "parameters", "FLOPs", "time", "individuals")
+    rows = [
+        (
+            each.arm,
+            str(each.seed),
+            percent(each.validation),
+            percent(each.test_accuracy),
+            f"{each.parameters:,}",
+            f"{each.best.flops:.3g}",
+            seconds(each.best.seconds),
+            f"{each.best.individuals:,}",
+        )
+        for each in outcomes
+    ]
+    return Table(header, rows)
+
+
+def _repeating(plan: StudyPlan, outcomes: list[Outcome]) -> Section:
+    """Seeds, versions and settings: what is common first, then what each arm changes."""
+    versions = sorted({(name, version) for each in outcomes for name, version in each.versions.items()})
+    common = {name: value for name, value in outcomes[0].settings.items() if name != "seed"}
+    shared = {n: v for n, v in common.items() if all(each.settings.get(n) == v for each in outcomes)}
+    arms = [(arm, ", ".join(f"{k} = {v}" for k, v in changes.items()) or "-") for arm, changes in plan.arms.items()]
+    return Section(
+        "To do it again",
+        (
+            Table(("program", "version"), versions),
+            Text(f"Preset {plan.preset}, scale {plan.scale}, seeds 1 to {plan.repeats}. What the arms change:"),
+            Table(("arm", "settings"), arms),
+            Text("What all experiments have in common:"),
+            Table(("setting", "value"), [(name, str(value)) for name, value in shared.items()]),
+        ),
+    )
+
+
+FOLDER = "report"
+
+
+def write_report(place: Path, out: Path | None = None) -> Path:
+    """Of an experiment's directory or a study's folder; gives back the page."""
+    is_study = (place / PLAN).is_file()
+    if not is_study and not (place / "experiment.json").is_file():
+        raise PopulationFormatError(
+            f"'{shown(place)}' is neither an experiment nor a study; give the directory of one."
+        )
+    folder = out if out is not None else place / FOLDER
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        document = study_document(place, folder) if is_study else experiment_document(Experiment.open(place), folder)
+        page = folder / "report.html"
+        for path, text in ((folder / "report.md", markdown(document)), (page, html_page(document, folder))):
+            write_atomic(path, text.encode())
+    except OSError as error:
+        raise StorageError(f"The report cannot be written to '{shown(folder)}': {error.strerror or error}.") from None
+    return page

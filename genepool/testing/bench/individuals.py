@@ -1,0 +1,74 @@
+"""Whole individuals for the engine's benchmark, by the real worker: it draws, inherits from the store, trains, saves.
+
+Not under nn/, since a worker is more than torch: the population's directory and the steps of evolution are in it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from genepool.dna import DNA, encode_in_a_line
+from genepool.evaluation import Evaluator, Trained
+from genepool.evolution.reproduction import first_birth
+from genepool.evolution.worker import Job, Worker
+from genepool.experiment import Experiment
+from genepool.nn.device import choose_device
+from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn.trainer import Recipe
+from genepool.settings import Settings, changed
+from genepool.testing.bench.networks import CONTESTANTS
+from genepool.testing.bench.rounds import IMAGES_A_STEP, images
+
+POPULATION = 4
+
+
+class _Counting:
+    """An evaluator that counts what another one does."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self.count, self.stepping = 0, 0.0
+
+    def evaluate(self, dna: DNA, **how: Any) -> Trained:
+        assert how["inherited"] is not None, "an individual was to be measured with its inheritance"
+        trained = self._evaluator.evaluate(dna, **how)
+        self.count += 1
+        self.stepping += trained.evaluation.stepping
+        return trained
+
+
+def train_individuals(name: str, steps: int, count: int, precision: str) -> tuple[float, float]:
+    """The seconds that one of so many took, one after another, and the share that was not spent in steps 2 to n.
+
+    The only mutation is the one that changes nothing, so that all are the same network, each with inherited weights.
+    """
+    with tempfile.TemporaryDirectory(prefix="genepool-bench-") as folder:
+        experiment = Experiment.create(Path(folder), _settings(steps, precision))
+        counting = _Counting(experiment.evaluators(images(), "cpu")(1))
+        worker = experiment.worker(0, lambda version: counting, lambda: "enough" if counting.count >= count else None)
+        _seed(worker, CONTESTANTS[name].dna)
+        started = time.perf_counter()
+        worker.run()
+        seconds = time.perf_counter() - started
+    return seconds / counting.count, 1 - counting.stepping / seconds
+
+
+def _settings(steps: int, precision: str) -> Settings:
+    same = Settings(data="cifar-10", population_size=POPULATION, steps=steps, mutation_odds={"identity": 1.0})
+    return changed(same, {"precision": precision, "validation": IMAGES_A_STEP * steps})
+
+
+def _seed(worker: Worker, dna: DNA) -> None:
+    """Fills the population with untrained individuals of that DNA."""
+    untrained = TorchEvaluator(images(), Recipe(steps=0, validation=100), Limits(), choose_device("cpu"))
+    for seed in range(POPULATION):
+        birth, _ = first_birth(worker.rules.breeding, Random(seed), worker.rules.version)
+        birth = msgspec.structs.replace(birth, dna=msgspec.Raw(encode_in_a_line(dna)))
+        job = Job(worker.population.create(birth), birth, dna)
+        worker.end(job, untrained.evaluate(dna, seed=seed))

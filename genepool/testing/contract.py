@@ -1,0 +1,262 @@
+"""The contract that every population keeps, as a test suite: what each operation does and refuses.
+
+The exam's questions about one worker: what each operation does, what it refuses, how draws and counts behave.
+
+The exam that every population passes, ours or a stranger's.
+
+Subclass `PopulationContract` in a test module and give it a fixture `exam`:
+
+    class TestMyPopulation(PopulationContract):
+        @pytest.fixture
+        def exam(self, tmp_path):
+            clock = Clock()
+            return Exam(join=lambda: MyPopulation(tmp_path, clock=clock), clock=clock, lease=100.0)
+
+`join` adds another worker to the same, at first empty, population.
+"""
+
+from __future__ import annotations
+
+import collections
+import random
+
+import msgspec
+import pytest
+
+from genepool.errors import ConcurrencyError, PopulationTooSmallError
+from genepool.population.directory import names
+from genepool.population.individual import State
+from genepool.testing.concurrency_contract import ConcurrencyContract
+from genepool.testing.harness import WEIGHTS, Harness, UsesHarness, born, grown, make_birth, make_weights
+
+
+class LifeContract(UsesHarness):
+    """From birth to fossil."""
+
+    def test_a_new_population_is_empty(self, harness: Harness) -> None:
+        worker = harness.join()
+        assert worker.snapshot() == []
+        assert worker.size() == 0
+        with pytest.raises(PopulationTooSmallError):
+            worker.sample(random.Random(1))
+
+    def test_create_makes_a_training_individual_of_the_caller(self, harness: Harness) -> None:
+        worker = harness.join()
+        child = born(worker, 7)
+        assert (child.state, child.owner, child.claim, child.strikes) == (State.TRAINING, worker.who, 1, 0)
+        assert worker.snapshot() == [child]
+        birth = worker.read_birth(child)
+        assert birth.id == child.id
+        assert birth.experiment
+        assert msgspec.json.decode(birth.dna) == {"toy": 7}
+        assert (birth.mutation_seed, birth.training_seed, birth.inherits) == (7, 8, None)
+        assert worker.inherited_weights(child) is None
+        assert worker.checkpoint(child) is None
+
+    def test_finish_makes_it_alive_with_its_result(self, harness: Harness) -> None:
+        worker = harness.join()
+        alive = grown(worker, 3, fitness=0.1 + 0.2)
+        assert (alive.state, alive.fitness, alive.owner) == (State.ALIVE, 0.1 + 0.2, "")
+        assert worker.snapshot() == [alive]
+        result = worker.read_result(alive)
+        assert (result.fitness, result.metrics, result.attempt) == (0.1 + 0.2, {"steps": 10}, alive.attempt)
+        assert result.files[WEIGHTS].size == 1_000
+        assert worker.weights(alive) == make_weights(3)
+
+    @pytest.mark.parametrize("fitness", [0.0, -0.0, 1.0, 1e-05, 5e-324, 1.7976931348623157e308, -2.5, 1 / 3])
+    def test_fitness_comes_back_bit_for_bit(self, harness: Harness, fitness: float) -> None:
+        worker = harness.join()
+        alive = grown(worker, fitness=fitness)
+        [seen] = worker.snapshot()
+        assert repr(seen.fitness) == repr(fitness)
+        assert repr(worker.read_result(alive).fitness) == repr(fitness)
+
+    @pytest.mark.parametrize("fitness", [float("nan"), float("inf"), float("-inf")])
+    def test_finish_refuses_a_fitness_that_is_not_finite(self, harness: Harness, fitness: float) -> None:
+        worker = harness.join()
+        child = born(worker)
+        with pytest.raises(ValueError, match="not finite"):
+            worker.finish(child, fitness=fitness)
+        assert worker.snapshot() == [child]
+
+    @pytest.mark.parametrize("name", ["", "..", "a/b", "/etc/passwd", "result.json", "W.x", "a\nb.c", "x" * 300 + ".y"])
+    def test_finish_refuses_a_file_name_that_is_a_path(self, harness: Harness, name: str) -> None:
+        worker = harness.join()
+        child = born(worker)
+        with pytest.raises(ValueError, match="cannot hold a file"):
+            worker.finish(child, fitness=0.5, files={name: b""})
+        assert worker.snapshot() == [child]
+
+    def test_a_result_without_weights_is_a_result(self, harness: Harness) -> None:
+        worker = harness.join()
+        alive = worker.finish(born(worker), fitness=0.0, metrics={"reason": "diverged"})
+        assert worker.weights(alive) is None
+        child = born(worker, 1, parent=alive)
+        assert worker.inherited_weights(child) is None
+
+    def test_a_child_inherits_its_parents_weights(self, harness: Harness) -> None:
+        worker = harness.join()
+        parent = grown(worker, 1)
+        child = born(worker, 2, parent=parent)
+        assert worker.read_birth(child).parents == (parent.id,)
+        assert worker.inherited_weights(child) == make_weights(1)
+
+    def test_a_child_keeps_its_heritage_when_the_parent_is_collected(self, harness: Harness) -> None:
+        worker = harness.join()
+        parent = grown(worker, 1)
+        child = born(worker, 2, parent=parent)
+        worker.collect(worker.kill(parent))
+        assert worker.snapshot() == [child]
+        assert worker.inherited_weights(child) == make_weights(1)
+
+    def test_a_child_of_two_keeps_what_both_passed_on_when_they_are_collected(self, harness: Harness) -> None:
+        worker = harness.join()
+        parents = grown(worker, 1), grown(worker, 2)
+        child = worker.create(make_birth(3, parents=parents), parent=parents[0], second=parents[1])
+        for parent in parents:
+            worker.collect(worker.kill(parent))
+        assert worker.snapshot() == [child]
+        assert worker.read_birth(child).parents == tuple(parent.id for parent in parents)
+        assert worker.inherited_weights(child) == make_weights(1)
+        assert worker.second_inherited_weights(child) == make_weights(2)
+        alive = worker.finish(child, fitness=0.5, files={WEIGHTS: make_weights(3)})
+        assert worker.second_inherited_weights(alive) is None
+
+    def test_a_second_parent_that_is_gone_has_no_children(self, harness: Harness) -> None:
+        worker = harness.join()
+        one, other = grown(worker, 1), grown(worker, 2)
+        worker.collect(worker.kill(other))
+        with pytest.raises(ConcurrencyError):
+            worker.create(make_birth(3, parents=(one, other)), parent=one, second=other)
+        assert worker.snapshot() == [one]
+
+    def test_a_child_of_one_has_nothing_from_a_second(self, harness: Harness) -> None:
+        worker = harness.join()
+        assert worker.second_inherited_weights(born(worker, 2, parent=grown(worker, 1))) is None
+
+    def test_a_parent_that_is_gone_has_no_children(self, harness: Harness) -> None:
+        worker = harness.join()
+        parent = grown(worker, 1)
+        worker.collect(worker.kill(parent))
+        with pytest.raises(ConcurrencyError):
+            born(worker, 2, parent=parent)
+        assert worker.snapshot() == []
+
+    def test_kill_strip_collect_leave_a_fossil(self, harness: Harness) -> None:
+        worker = harness.join()
+        alive = grown(worker, 4, fitness=0.25)
+        birth, result = worker.read_birth(alive), worker.read_result(alive)
+        dead = worker.kill(alive, "lost")
+        assert (dead.state, dead.owner, dead.why, dead.fitness) == (State.DEAD, worker.who, "lost", 0.25)
+        worker.strip(dead)
+        assert worker.weights(dead) is None
+        worker.strip(dead)
+        worker.collect(dead)
+        assert worker.snapshot() == []
+        [fossil] = worker.fossils()
+        assert (fossil.id, fossil.birth, fossil.result) == (alive.id, birth, result)
+        assert names.parse(fossil.name) == dead
+
+    def test_fail_leaves_a_fossil_with_the_reason(self, harness: Harness) -> None:
+        worker = harness.join()
+        failed = worker.fail(born(worker), "dna", "It has a cycle.")
+        assert (failed.state, failed.why) == (State.FAILED, "dna")
+        worker.collect(failed)
+        [fossil] = worker.fossils()
+        assert fossil.reason == "It has a cycle."
+        assert fossil.result is None
+
+    def test_quarantine_keeps_the_evidence(self, harness: Harness) -> None:
+        worker = harness.join()
+        put_aside = worker.quarantine(grown(worker), "files")
+        assert put_aside.state is State.QUARANTINED
+        assert worker.snapshot() == [put_aside]
+        assert worker.census(fresh=True).quarantined == 1
+        with pytest.raises(PopulationTooSmallError):
+            worker.sample(random.Random(1))
+
+    def test_reasons_that_do_not_fit_into_a_name_are_refused(self, harness: Harness) -> None:
+        worker = harness.join()
+        alive = grown(worker)
+        for why in ("", "Two Words", "a-b", "x" * 13, "../x"):
+            with pytest.raises(ValueError, match="cannot be part of a name"):
+                worker.kill(alive, why)
+        assert worker.snapshot() == [alive]
+
+    def test_steps_out_of_order_are_refused(self, harness: Harness) -> None:
+        worker = harness.join()
+        child = born(worker)
+        alive = grown(worker, 1)
+        for step in (lambda: worker.kill(child), lambda: worker.collect(alive), lambda: worker.strip(child)):
+            with pytest.raises(ValueError, match="this step is for one that is"):
+                step()
+        assert len(worker.snapshot()) == 2
+
+    def test_records_join_the_living_and_the_dead(self, harness: Harness) -> None:
+        worker = harness.join()
+        old = grown(worker, 1)
+        child = born(worker, 2, parent=old)
+        worker.collect(worker.kill(old))
+        alive = grown(worker, 3)
+        records = {record.individual.id: record for record in worker.records()}
+        assert set(records) == {old.id, child.id, alive.id}
+        assert records[old.id].archived
+        assert not records[alive.id].archived
+        assert records[child.id].result is None
+
+    # Numbers and draws.
+
+    def test_the_size_follows_own_changes_at_once(self, harness: Harness) -> None:
+        worker = harness.join()
+        first, second = born(worker, 1), born(worker, 2)
+        assert worker.size() == 2
+        first = worker.finish(first, fitness=0.5)
+        assert (worker.census().alive, worker.census().training) == (1, 1)
+        worker.kill(first)
+        worker.fail(second, "dna")
+        assert worker.size() == 0
+
+    def test_a_fresh_census_sees_everybodys_changes(self, harness: Harness) -> None:
+        one, other = harness.join(), harness.join()
+        assert one.size() == 0
+        grown(other)
+        assert one.census(fresh=True).alive == 1
+
+    def test_every_living_individual_is_equally_likely(self, harness: Harness) -> None:
+        worker = harness.join()
+        living = [grown(worker, number) if number % 2 else born(worker, number) for number in range(20)]
+        worker.kill(grown(worker, 99))
+        worker.size()
+        rng = random.Random(5)
+        counts = collections.Counter(worker.sample(rng).id for _ in range(4_000))
+        assert set(counts) == {individual.id for individual in living}
+        chi_square = sum((counts[individual.id] - 200) ** 2 / 200 for individual in living)
+        assert chi_square < 50  # 19 degrees of freedom: 1 in 10,000 exceeds 50
+
+    def test_the_same_seed_draws_the_same_individuals(self, harness: Harness) -> None:
+        worker = harness.join()
+        for number in range(10):
+            grown(worker, number)
+        worker.size()
+        draws = [[worker.sample(rng).id for _ in range(30)] for rng in (random.Random(3), random.Random(3))]
+        assert draws[0] == draws[1]
+
+    def test_asking_too_early_or_too_late_hurts_nobody(self, harness: Harness) -> None:
+        worker = harness.join()
+        parent = grown(worker, 1)
+        child = born(worker, 2, parent=parent)
+        with pytest.raises(ConcurrencyError):
+            worker.read_result(child)
+        with pytest.raises(ConcurrencyError):
+            born(worker, 3, parent=child)
+        alive = worker.finish(child, fitness=0.5)
+        assert worker.inherited_weights(alive) is None
+        assert worker.checkpoint(alive) is None
+        assert worker.snapshot() == sorted([parent, alive], key=lambda individual: individual.id)
+
+
+__all__ = ["Harness", "PopulationContract"]
+
+
+class PopulationContract(LifeContract, ConcurrencyContract):
+    """What `genepool.population.contract` promises, one case a test."""

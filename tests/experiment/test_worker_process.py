@@ -1,0 +1,56 @@
+"""A worker that is sent somewhere where things are not as they were where it came from."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from genepool import __version__
+from genepool.errors import EngineError
+from genepool.experiment import Experiment
+from genepool.experiment.worker_process import Ended, WorkerOptions, finishing, images_of, run_worker
+from genepool.settings import override, preset
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> WorkerOptions:
+    settings = override(preset("laptop"), ["steps=5", "share=0", "finish=0", "individuals=1", "time=0"])
+    Experiment.create(tmp_path / "e", settings)
+    return WorkerOptions(directory=str(tmp_path / "e"), number=0, device="cpu")
+
+
+def sent(options: WorkerOptions) -> Ended:
+    """In a process of its own, as a worker always is: it takes signals, and settles things for good."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(run_worker, options).result(timeout=120)
+
+
+def test_an_errand_carries_the_release_that_sent_it(options: WorkerOptions) -> None:
+    assert options.release == __version__
+    other = msgspec.structs.replace(options, release="0.0.1")
+    with pytest.raises(EngineError, match=f"has Genepool {__version__}, but the run was started by 0.0.1; install"):
+        sent(other)
+
+
+def test_a_worker_refuses_images_that_are_not_those_of_the_run(options: WorkerOptions) -> None:
+    with pytest.raises(EngineError, match="are not those of the run; put the same files on all nodes"):
+        sent(msgspec.structs.replace(options, images="0" * 64))
+    assert not Experiment.open(Path(options.directory)).history().finished()
+    ended = sent(msgspec.structs.replace(options, images=images_of(options)))
+    assert not ended.told
+    assert len(Experiment.open(Path(options.directory)).history().finished()) == 1
+
+
+def test_one_worker_of_every_few_has_all_threads_in_the_final_phase(options: WorkerOptions, monkeypatch) -> None:
+    def of_pool(size: int) -> list[int]:
+        return [finishing(msgspec.structs.replace(options, pool_size=size, number=number)) for number in range(size)]
+
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    assert [of_pool(size) for size in (1, 2, 3)] == [[1], [2, 0], [3, 0, 0]]
+    assert of_pool(9) == [4, 0, 0, 0, 4, 0, 0, 0, 1]
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert of_pool(4) == [2, 0, 0, 0]

@@ -1,0 +1,117 @@
+"""What a storm left: figures for people, and every broken promise.
+
+Three oracles, none of which trusts another: the checker of the store, the testimonies of the workers, and a repetition
+of every training there ever was, from the recorded DNA, seeds and parents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from genepool.dna import decode
+from genepool.population import DirectoryView, Files, Record, State
+from genepool.population.check import check
+from genepool.population.directory import names
+from genepool.population.directory.archive import read_events
+from genepool.population.directory.contents import sha256
+from genepool.population.directory.log import read_logs
+from genepool.population.individual import FREE
+from genepool.testing import ToyEvaluator, toy_fitness
+from tests.races.plan import Plan
+from tests.races.storm_worker import read_testimonies
+
+FAULTS = {
+    "lost": ("I1", "I12"),
+    "doubled": ("I2", "I4", "I5"),
+    "damaged": ("I3", "I6", "I13", "weights"),
+    "orphaned": ("I7", "I9"),
+    "out of bounds": ("I8",),
+    "strange": ("I10", "I11", "exit"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The figures in the order in which they are printed, and what is wrong."""
+
+    figures: Mapping[str, int | float | str]
+    faults: list[tuple[str, str]]
+    """The invariant and a sentence."""
+
+
+def judge(path: Path, testimonies: Path, plan: Plan, died_unasked: list[str]) -> Verdict:
+    """Looks at a population whose workers have all been stopped in good order."""
+    finished, races = read_testimonies(testimonies)
+    report = check(path, settled=True, bounds=plan.bounds, finished=finished)
+    view = DirectoryView.open(path)
+    records = list(view.records())
+    faults = [(broken.invariant, f"{broken.place}: {broken.text}") for broken in report.violations]
+    faults += [("exit", sentence) for sentence in died_unasked]
+    faults += [("I10", f"{place} is foreign") for place in report.foreign]
+    faults += [("I3", f"{i.id} is in quarantine") for i in view.snapshot() if i.state is State.QUARANTINED]
+    faults += [("I9", f"{i.id} has no owner") for i in view.snapshot() if i.state is State.TRAINING and i.owner != FREE]
+    faults += _trained_wrongly(records, plan)
+    counted = Counter(name for invariant, _ in faults for name, several in FAULTS.items() if invariant in several)
+    figures = {
+        "finished, as testified": len(finished),
+        **_deeds(path),
+        "lost races": races,
+        "failed": sum(record.individual.state is State.FAILED for record in records),
+        "trainings repeated": len(records),
+        **{name: counted[name] for name in FAULTS},
+        "archived twice": _archive_lines(path) - report.fossils,
+        "torn records": len(report.damaged_lines),
+        "alive + training": report.census.living,
+    }
+    return Verdict(figures=figures, faults=faults)
+
+
+def _deeds(path: Path) -> dict[str, int]:
+    """What the workers did, by their own diaries; a killed one may have missed its last line."""
+    events = [event for _, event in read_events(Files(), f"{path}/workers")]
+    counts = Counter(event.what for event in events)
+    alive = [names.parse(event.name) for event in events if event.what == "finish"]
+    adopted = sum(i is not None and i.attempt.partition("-")[0] != str(i.claim) for i in alive)
+    return {
+        "born": counts["create"],
+        "killed in tournaments": counts["kill"],
+        "collected": counts["collect"],
+        "handed over": counts["hand-over"],
+        "taken over": counts["take-over"],
+        "results adopted": adopted,
+    }
+
+
+def _archive_lines(path: Path) -> int:
+    return sum(line is not None for _, line in read_logs(Files(), f"{path}/workers", "archive"))
+
+
+def _trained_wrongly(records: list[Record], plan: Plan) -> list[tuple[str, str]]:
+    """Whose weights or fitness are not what its own DNA, seed and ancestors lead to."""
+    births = {record.individual.id: record.birth for record in records}
+    evaluator, weights = ToyEvaluator(steps=plan.steps), dict[str, bytes | None]()
+
+    def repeat(identity: str) -> bytes | None:
+        line = [identity]
+        while line[-1] not in weights and births[line[-1]].parents:
+            line.append(births[line[-1]].parents[0])
+        for one in reversed([each for each in line if each not in weights]):
+            birth = births[one]
+            inherited = weights[birth.parents[0]] if birth.parents else None
+            weights[one] = evaluator.evaluate(
+                decode(bytes(birth.dna)), seed=birth.training_seed, inherited=inherited
+            ).weights
+        return weights[identity]
+
+    wrong = []
+    for record in records:
+        if record.result is not None:
+            promised = record.result.files[names.WEIGHTS].sha256
+            if promised != sha256(repeat(record.individual.id) or b""):
+                wrong.append(("weights", f"{record.individual.id} does not have the weights of an unbroken training"))
+            if record.result.fitness != toy_fitness(decode(bytes(record.birth.dna))):
+                wrong.append(("weights", f"{record.individual.id} does not have the fitness of its DNA"))
+    return wrong

@@ -1,0 +1,164 @@
+"""Experiments to look at, and dashboards that look at them: real directories, real workers, real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from genepool.analysis import Ledger
+from genepool.dna import individual_flops, requirements
+from genepool.dna.shapes import Shape
+from genepool.evaluation import Evaluation, Trained, ignore
+from genepool.experiment import Experiment
+from genepool.settings import override, preset
+from genepool.testing import toy_evaluator
+
+COMMAND = [sys.executable, "-m", "genepool"]
+PATIENCE = 120.0
+"""Seconds; on a machine that is busy with other things everything takes its time."""
+
+
+class Judge:
+    """No training: fitness from the DNA, and what a training on fashion-mini would have told of the cost."""
+
+    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
+        needs = requirements(dna, Shape(28, 28, 1), 10, 50)
+        told = Evaluation(
+            fitness=min(0.95, toy_evaluator.toy_fitness(dna) * 0.9 + seed % 97 / 1e4),
+            parameters=needs.parameters,
+            flops_forward=needs.forward.total,
+            flops_training=needs.training.total,
+            flops=individual_flops(needs, 100, 1000),
+            steps=100,
+            losses=tuple((step, 2.3 / (1 + step / 20)) for step in range(0, 100, 5)),
+            inherited=tuple(f"edge_{edge.id}.weight" for edge in dna.convs[1:]),
+            fresh=tuple(f"edge_{edge.id}.weight" for edge in dna.convs[:1]),
+            seconds=0.02,
+            stepping=0.015,
+        )
+        return Trained(told, b"weights")
+
+
+def experiment(directory: Path, *settings: str) -> Experiment:
+    """A small one that goes on until it is stopped, with the paper's mutations."""
+    words = ["time=0", "population_size=6", "durability=fast", "set_point=damped", "lease=5", *settings]
+    return Experiment.create(directory, override(preset("faithful"), words))
+
+
+def evolve(where: Experiment, births: int) -> None:
+    """Really evolves in the directory, with one worker, for so many births."""
+    judge, ledger = Judge(), Ledger(where.view())
+    ledger.refresh()
+    goal = len(ledger.entries) + births
+
+    def enough() -> str | None:
+        ledger.refresh()
+        return "enough" if len(ledger.entries) >= goal else None
+
+    worker = where.worker(0, lambda version: judge, enough)
+    worker.run()
+    worker.population.close()
+
+
+class Client:
+    """Talks to a dashboard as any program would."""
+
+    def __init__(self, address: str, token: str = "", process: subprocess.Popen[str] | None = None) -> None:
+        self.address, self.token, self._process = address, token, process
+        self.place = address.removeprefix("http://").rstrip("/")
+
+    def ask(self, path: str, *, method: str = "GET", body: Any = None, **headers: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, None if body is None else json.dumps(body), named)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def end(self) -> None:
+        """Stops the dashboard and waits until it is gone."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(PATIENCE)
+
+    def headers(self, path: str) -> dict[str, str]:
+        """Of an answer, by their names in small letters."""
+        connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
+        try:
+            connection.request("GET", path)
+            return {name.lower(): value for name, value in connection.getresponse().getheaders()}
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Any:
+        status, data = self.ask(path)
+        assert status == 200, (path, status, data)
+        return json.loads(data)
+
+    def order(self, key: str, body: Any, token: str | None = None) -> tuple[int, Any]:
+        headers = {"content_type": "application/json"}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        status, data = self.ask(f"/api/experiments/{key}/control", method="POST", body=body, **headers)
+        return status, json.loads(data)
+
+    def keys(self) -> dict[str, str]:
+        return {one["name"]: one["key"] for one in self.get("/api/experiments")["experiments"]}
+
+    def standing(self, key: str) -> Any:
+        return self.get(f"/api/experiments/{key}")
+
+    def events(self, key: str, since: str = "", last: str = "") -> Iterator[tuple[str, str, Any]]:
+        """Name, number and document of each message of the live feed."""
+        connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
+        try:
+            headers = {"last-event-id": last} if last else {}
+            connection.request("GET", f"/api/experiments/{key}/events?since={since}", headers=headers)
+            answer = connection.getresponse()
+            assert answer.status == 200
+            message: dict[str, str] = {}
+            while line := answer.readline().decode():
+                if line == "\n":
+                    if "event" in message:
+                        yield message["event"], message.get("id", ""), json.loads(message["data"])
+                    message = {}
+                else:
+                    name, _, value = line.rstrip("\n").partition(": ")
+                    message[name] = value
+        finally:
+            connection.close()
+
+
+@contextlib.contextmanager
+def dashboard(place: Path, *options: str) -> Iterator[Client]:
+    """A dashboard in a process of its own."""
+    command = [*COMMAND, "dashboard", str(place), "--port", "0", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("dashboard  http://127.0.0.1:"), line + (process.stderr.read() if process.stderr else "")
+        address, _, token = line.split()[1].partition("#token=")
+        yield Client(address, token, process)
+    finally:
+        process.terminate()
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert errors == ""
+
+
+def wait_for(true: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    """What it becomes when it is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+    return found

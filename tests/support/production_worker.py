@@ -1,0 +1,81 @@
+"""The production worker in the toy worker's place: the same few handles, and nothing of it replaced."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from genepool.dna import DNA
+from genepool.evaluation import Trained
+from genepool.evolution import Rules, Worker
+from genepool.population import Individual, Population, State
+from genepool.testing import ToyEvaluator
+from tests.support.toy_worker import Acknowledged
+
+STEPS, SECONDS = 3, 150.0
+"""Of a training: time enough for others to act in between, and for a checkpoint."""
+
+
+class ProductionWorker:
+    """Runs `genepool.evolution.Worker` a step at a time."""
+
+    def __init__(
+        self,
+        population: Population,
+        rng: random.Random,
+        size: int,
+        finished: Acknowledged,
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self.population, self.rng, self.finished = population, rng, finished
+        self.hand_over = 0.05
+        self.told = False
+        self._left = 0
+        self._in_training = False
+        self._toy = ToyEvaluator(steps=STEPS, seconds=SECONDS, sleep=sleep)
+        self._bear_witness("finish")
+        self._bear_witness("take_over")
+        rules = Rules(population_size=size, checkpoint_every=SECONDS / 2)
+        self._worker = Worker(
+            population,
+            rng,
+            rules=lambda: rules,
+            evaluator=lambda version: self,
+            reason_to_stop=self._reason_to_stop,
+            sleep=sleep,
+            clock=clock,
+        )
+
+    def try_step(self) -> None:
+        """One round of the worker's endless loop, whatever comes of it."""
+        self._left = 1
+        self._worker.run()
+
+    def evaluate(self, dna: DNA, **options: Any) -> Trained:
+        """The worker's evaluator: the toy's, and one knows that it is at work."""
+        self._in_training = True
+        try:
+            return self._toy.evaluate(dna, **options)
+        finally:
+            self._in_training = False
+
+    def _reason_to_stop(self) -> str | None:
+        if self._in_training:
+            self.told = self.rng.random() < self.hand_over
+            return "it was told to" if self.told else None
+        self._left -= 1
+        return "the step is over" if self._left < 0 else None
+
+    def _bear_witness(self, name: str) -> None:
+        call = getattr(self.population, name)
+
+        def witnessed(*arguments: Any, **options: Any) -> Individual:
+            individual: Individual = call(*arguments, **options)
+            if individual.state is State.ALIVE:
+                self.finished[individual.id] = individual.fitness or 0.0
+            return individual
+
+        setattr(self.population, name, witnessed)

@@ -1,0 +1,67 @@
+"""The lower door: an experiment driven from Python."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+import genepool
+from genepool import DNA, Experiment, Model, Mutation, Worker, preset
+from genepool.dna import initial
+from genepool.errors import DataError
+from genepool.experiment.start import find_start
+from genepool.mutations import MUTATIONS
+from genepool.settings import changed
+
+SMALL = {"time": 0.0, "individuals": 4, "population_size": 3, "steps": 20, "share": 0.0, "workers": 1}
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    path = tmp_path_factory.mktemp("door") / "e"
+    experiment = Experiment.create(path, changed(preset("laptop"), SMALL), find_start("initial", 1))
+    assert experiment.best() is None and experiment.lineage() == [] and experiment.population() == []
+    looks = []
+    experiment.run(look=lambda: looks.append(len(experiment.population())))
+    assert looks
+    return experiment
+
+
+def test_an_experiment_tells_of_itself(experiment):
+    again = Experiment.open(str(experiment.path))
+    best = again.best()
+    living = again.population()
+    assert living[0].fitness == best.fitness and len(living) >= 2
+    assert again.lineage()[-1].id == best.id == again.lineage(best.id)[-1].id
+    assert again.lineage()[0].mutations == ()
+
+
+def test_a_model_answers_and_is_saved(experiment, tmp_path):
+    model = Model.of(experiment)
+    images = np.random.default_rng(0).integers(0, 255, (5, 28, 28), dtype=np.uint8)
+    model.save(tmp_path / "model.safetensors")
+    other = Model.load(tmp_path / "model.safetensors")
+    assert np.array_equal(other.probabilities(images), model.probabilities(images))
+    assert set(model.predict(images)) <= set(model.classes)
+    assert isinstance(model.dna, DNA) and model.dna == experiment.best().dna
+    with pytest.raises(DataError, match="the model's"):
+        model.probabilities(images[:, :9])
+
+
+def test_a_run_that_is_ended_early_loses_nothing(experiment):
+    experiment.set({"individuals": 1000})
+
+    def enough():
+        raise KeyboardInterrupt
+
+    before = len(experiment.population())
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(look=enough)
+    assert len(experiment.population()) >= before
+
+
+def test_every_public_name_is_there():
+    assert all(getattr(genepool, name).__doc__ for name in genepool.__all__)
+    mutation: Mutation = MUTATIONS.get("identity")()
+    assert mutation.mutate(initial(), Random(0)) == initial()
+    assert callable(Worker.run)
