@@ -51,7 +51,9 @@ async function answer(response) {
 // Live changes. The browser reconnects by itself and says how far it was, so only what was missed comes again.
 export function follow(key, cursor, listeners) {
   if (documents) return () => {};
-  const source = new EventSource(`/api/experiments/${key}/events?since=${encodeURIComponent(cursor)}`);
+  const source = new EventSource(
+    `/api/experiments/${key}/events?since=${encodeURIComponent(cursor)}`,
+  );
   for (const name of ['rows', 'standing', 'reset']) {
     source.addEventListener(name, (event) => listeners[name](JSON.parse(event.data)));
   }

@@ -66,7 +66,12 @@ export class Cloud {
     if (!this.population) return;
     const theme = palette();
     const { width, height } = this.room();
-    const axis = { stroke: theme.faint, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.line, width: 1 }, font: '12px system-ui' };
+    const axis = {
+      stroke: theme.faint,
+      grid: { stroke: theme.line, width: 1 },
+      ticks: { stroke: theme.line, width: 1 },
+      font: '12px system-ui',
+    };
     const plain = { auto: false, range: (plot, low, high) => [low, high] };
     const extent = this.extent();
     this.plot = new uPlot(
@@ -74,14 +79,52 @@ export class Cloud {
         width,
         height,
         legend: { show: false },
-        cursor: { drag: { x: false, y: false, setScale: false }, points: { show: false }, x: false, y: false },
-        scales: { x: { time: false, ...plain, min: extent.x0, max: extent.x1 }, y: { ...plain, min: extent.y0, max: extent.y1 } },
+        cursor: {
+          drag: { x: false, y: false, setScale: false },
+          points: { show: false },
+          x: false,
+          y: false,
+        },
+        scales: {
+          x: { time: false, ...plain, min: extent.x0, max: extent.x1 },
+          y: { ...plain, min: extent.y0, max: extent.y1 },
+        },
         axes: [
-          { ...axis, ...(this.axis === 'time' ? { incrs: INCREMENTS } : {}), values: (plot, values) => AXIS_VALUES[this.axis](values), label: AXES[this.axis].label, size: 34, labelSize: 20, labelFont: '12px system-ui', space: 70 },
-          { ...axis, values: (plot, values) => values.map((value) => (value < 0 ? '' : percent(value, values[1] - values[0] < 0.0099 ? 1 : 0))), size: 54, label: 'fitness', labelSize: 18, labelFont: '12px system-ui' },
+          {
+            ...axis,
+            ...(this.axis === 'time' ? { incrs: INCREMENTS } : {}),
+            values: (plot, values) => AXIS_VALUES[this.axis](values),
+            label: AXES[this.axis].label,
+            size: 34,
+            labelSize: 20,
+            labelFont: '12px system-ui',
+            space: 70,
+          },
+          {
+            ...axis,
+            values: (plot, values) =>
+              values.map((value) =>
+                value < 0 ? '' : percent(value, values[1] - values[0] < 0.0099 ? 1 : 0),
+              ),
+            size: 54,
+            label: 'fitness',
+            labelSize: 18,
+            labelFont: '12px system-ui',
+          },
         ],
-        series: [{}, { stroke: theme.record, width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
-        hooks: { drawAxes: [() => this.drawDots()], draw: [() => this.drawMarks(), () => this.drawChosen()] },
+        series: [
+          {},
+          {
+            stroke: theme.record,
+            width: 2,
+            paths: uPlot.paths.stepped({ align: 1 }),
+            points: { show: false },
+          },
+        ],
+        hooks: {
+          drawAxes: [() => this.drawDots()],
+          draw: [() => this.drawMarks(), () => this.drawChosen()],
+        },
       },
       this.staircase,
       this.root,
@@ -92,7 +135,10 @@ export class Cloud {
   }
 
   room() {
-    return { width: Math.max(200, this.root.clientWidth), height: Math.max(200, this.root.clientHeight) };
+    return {
+      width: Math.max(200, this.root.clientWidth),
+      height: Math.max(200, this.root.clientHeight),
+    };
   }
 
   fit() {
@@ -115,7 +161,12 @@ export class Cloud {
     }
     if (low > high) [low, high] = [0, 1];
     const margin = Math.max(0.02, 0.06 * (high - low));
-    return { x0: -0.015 * (right || 1), x1: 1.015 * (right || 1), y0: low - margin < 0.12 ? -0.012 : low - margin, y1: high + margin };
+    return {
+      x0: -0.015 * (right || 1),
+      x1: 1.015 * (right || 1),
+      y0: low - margin < 0.12 ? -0.012 : low - margin,
+      y1: high + margin,
+    };
   }
 
   rescale() {
@@ -145,7 +196,12 @@ export class Cloud {
     const high = Math.min(factor * (y1 - y0), 4 * (everything.y1 - everything.y0));
     if (wide < 1e-6 * (everything.x1 - everything.x0) || high < 1e-6) return;
     const [cx, cy] = [x0 + px * (x1 - x0), y0 + py * (y1 - y0)];
-    this.look({ x0: cx - px * wide, x1: cx + (1 - px) * wide, y0: cy - py * high, y1: cy + (1 - py) * high });
+    this.look({
+      x0: cx - px * wide,
+      x1: cx + (1 - px) * wide,
+      y0: cy - py * high,
+      y1: cy + (1 - py) * high,
+    });
   }
 
   pan(dx, dy) {
@@ -158,10 +214,14 @@ export class Cloud {
 
   radius() {
     const count = this.population.order.length;
-    const points = count < 300 ? 4.5 : count < 2000 ? 3.2 : count < 10000 ? 2.4 : count < 50000 ? 1.7 : 1.2;
+    const points =
+      count < 300 ? 4.5 : count < 2000 ? 3.2 : count < 10000 ? 2.4 : count < 50000 ? 1.7 : 1.2;
     const { x0, x1 } = this.view || this.extent();
     const everything = this.extent();
-    const nearer = Math.min(1.8, Math.max(1, Math.log10((everything.x1 - everything.x0) / (x1 - x0)) + 1));
+    const nearer = Math.min(
+      1.8,
+      Math.max(1, Math.log10((everything.x1 - everything.x0) / (x1 - x0)) + 1),
+    );
     return Math.max(1, Math.round(points * nearer * devicePixelRatio));
   }
 
@@ -207,7 +267,13 @@ export class Cloud {
     }
     context.putImageData(this.pixels, 0, 0);
     plot.ctx.drawImage(this.buffer, Math.round(left), Math.round(top));
-    this.frames = { count: this.frames.count + 1, milliseconds: performance.now() - started, rows: order.length, across: this.axis, colour: this.mode };
+    this.frames = {
+      count: this.frames.count + 1,
+      milliseconds: performance.now() - started,
+      rows: order.length,
+      across: this.axis,
+      colour: this.mode,
+    };
   }
 
   inside(draw) {
@@ -240,7 +306,11 @@ export class Cloud {
         ctx.stroke();
         const late = x > plot.bbox.left + 0.7 * plot.bbox.width;
         ctx.textAlign = late ? 'right' : 'left';
-        const at = [mark.text, x + (late ? -5 : 5) * devicePixelRatio, plot.bbox.top + (14 + 14 * (i % 3)) * devicePixelRatio];
+        const at = [
+          mark.text,
+          x + (late ? -5 : 5) * devicePixelRatio,
+          plot.bbox.top + (14 + 14 * (i % 3)) * devicePixelRatio,
+        ];
         ctx.strokeStyle = theme.ground;
         ctx.lineWidth = 4 * devicePixelRatio;
         ctx.setLineDash([]);
@@ -294,7 +364,10 @@ export class Cloud {
   }
 
   place(row, canvas = false) {
-    return [this.plot.valToPos(this.xs[row], 'x', canvas), this.plot.valToPos(this.height(row), 'y', canvas)];
+    return [
+      this.plot.valToPos(this.xs[row], 'x', canvas),
+      this.plot.valToPos(this.height(row), 'y', canvas),
+    ];
   }
 
   // -- finding the dot under the pointer --------------------------------------------------------------------------------
@@ -303,7 +376,15 @@ export class Cloud {
   cells() {
     const { plot, population } = this;
     const { x, y } = plot.scales;
-    const key = [x.min, x.max, y.min, y.max, population.size, plot.over.clientWidth, plot.over.clientHeight].join();
+    const key = [
+      x.min,
+      x.max,
+      y.min,
+      y.max,
+      population.size,
+      plot.over.clientWidth,
+      plot.over.clientHeight,
+    ].join();
     if (this.grid?.key === key) return this.grid;
     const [wide, high] = [plot.over.clientWidth, plot.over.clientHeight];
     const columns = Math.ceil(wide / CELL) + 1;

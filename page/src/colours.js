@@ -1,9 +1,34 @@
 // Colours that people with any kind of colour vision can tell apart (Okabe and Ito; Tol; cividis), as 0xAABBGGRR.
 export const CATEGORIES = [
-  '#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#8f8800', '#882255',
-  '#44aa99', '#6a5acd', '#a0522d', '#ddcc77', '#117733', '#aa4499', '#5f8fa8', '#b07c00',
+  '#0072b2',
+  '#e69f00',
+  '#009e73',
+  '#cc79a7',
+  '#56b4e9',
+  '#d55e00',
+  '#8f8800',
+  '#882255',
+  '#44aa99',
+  '#6a5acd',
+  '#a0522d',
+  '#ddcc77',
+  '#117733',
+  '#aa4499',
+  '#5f8fa8',
+  '#b07c00',
 ];
-const CIVIDIS = ['#00224e', '#123570', '#3b496c', '#575d6d', '#707173', '#8a8678', '#a59c74', '#c3b369', '#e1cc55', '#fee838'];
+const CIVIDIS = [
+  '#00224e',
+  '#123570',
+  '#3b496c',
+  '#575d6d',
+  '#707173',
+  '#8a8678',
+  '#a59c74',
+  '#c3b369',
+  '#e1cc55',
+  '#fee838',
+];
 
 export const isDark = () => {
   const chosen = document.documentElement.dataset.theme;
@@ -14,9 +39,17 @@ export function palette() {
   const style = getComputedStyle(document.documentElement);
   const value = (name) => style.getPropertyValue(name).trim();
   return {
-    alive: value('--alive'), dead: value('--dead'), training: value('--training'), failed: value('--failed'),
-    record: value('--record'), text: value('--text'), faint: value('--faint'), line: value('--line'),
-    ground: value('--ground'), mark: value('--mark'), chosen: value('--chosen'),
+    alive: value('--alive'),
+    dead: value('--dead'),
+    training: value('--training'),
+    failed: value('--failed'),
+    record: value('--record'),
+    text: value('--text'),
+    faint: value('--faint'),
+    line: value('--line'),
+    ground: value('--ground'),
+    mark: value('--mark'),
+    chosen: value('--chosen'),
   };
 }
 
@@ -41,7 +74,13 @@ export function shade(share) {
   const place = Math.min(Math.max(share, 0), 1) * (CIVIDIS.length - 1);
   const low = Math.min(Math.floor(place), CIVIDIS.length - 2);
   const [a, b] = [parts(CIVIDIS[low]), parts(CIVIDIS[low + 1])];
-  return `#${a.map((value, i) => Math.round(value + (b[i] - value) * (place - low)).toString(16).padStart(2, '0')).join('')}`;
+  return `#${a
+    .map((value, i) =>
+      Math.round(value + (b[i] - value) * (place - low))
+        .toString(16)
+        .padStart(2, '0'),
+    )
+    .join('')}`;
 }
 
 export const COLOURINGS = {
@@ -72,7 +111,9 @@ function byCategory(population, mode, only, colours) {
     codes = (row) => population.stateOf(row);
   } else {
     names = Object.fromEntries(population.mutations.map((name, i) => [i, name || 'from nothing']));
-    hexes = Object.fromEntries(population.mutations.map((name, i) => [i, CATEGORIES[i % CATEGORIES.length]]));
+    hexes = Object.fromEntries(
+      population.mutations.map((name, i) => [i, CATEGORIES[i % CATEGORIES.length]]),
+    );
     codes = (row) => population.mutation[row];
   }
   const bright = Object.fromEntries(Object.keys(hexes).map((code) => [code, packed(hexes[code])]));

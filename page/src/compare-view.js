@@ -7,8 +7,16 @@ import { html } from './html.js';
 import { Choice } from './parts.js';
 import { amount, flop, percent, span, ticks, whole } from './words.js';
 
-const ACROSS = { seconds: { label: 'time of training' }, flops: { label: 'FLOPs' }, individuals: { label: 'individuals' } };
-const ACROSS_VALUES = { seconds: { ticks }, flops: { values: amount }, individuals: { values: amount } };
+const ACROSS = {
+  seconds: { label: 'time of training' },
+  flops: { label: 'FLOPs' },
+  individuals: { label: 'individuals' },
+};
+const ACROSS_VALUES = {
+  seconds: { ticks },
+  flops: { values: amount },
+  individuals: { values: amount },
+};
 
 export function CompareView({ experiments, current, theme, open }) {
   const usable = experiments.filter((one) => !one.trouble);
@@ -35,14 +43,22 @@ export function CompareView({ experiments, current, theme, open }) {
     };
   }, [chosen]);
   const shown = usable.filter((one) => chosen.has(one.key) && curves[one.key]?.best.length);
-  const colour = (key) => CATEGORIES[usable.findIndex((one) => one.key === key) % CATEGORIES.length];
-  const dash = (key) => [undefined, [8, 4], [2, 3]][Math.floor(usable.findIndex((one) => one.key === key) / CATEGORIES.length) % 3];
-  const data = useMemo(() => joined(shown.map((one) => [curves[one.key][across], curves[one.key].best])), [curves, chosen, across]);
-  const toggle = (key) => setChosen((known) => {
-    const next = new Set(known);
-    if (!next.delete(key)) next.add(key);
-    return next;
-  });
+  const colour = (key) =>
+    CATEGORIES[usable.findIndex((one) => one.key === key) % CATEGORIES.length];
+  const dash = (key) =>
+    [undefined, [8, 4], [2, 3]][
+      Math.floor(usable.findIndex((one) => one.key === key) / CATEGORIES.length) % 3
+    ];
+  const data = useMemo(
+    () => joined(shown.map((one) => [curves[one.key][across], curves[one.key].best])),
+    [curves, chosen, across],
+  );
+  const toggle = (key) =>
+    setChosen((known) => {
+      const next = new Set(known);
+      if (!next.delete(key)) next.add(key);
+      return next;
+    });
   return html`<section class="compare" data-curves=${shown.length} data-across=${across}>
     <div class="bar"><${Choice} label="across" value=${across} options=${ACROSS} onChange=${setAcross} />
       ${usable.length < 2 && html`<span class="faint">Only one experiment is here; start the dashboard on a folder of experiments to compare several.</span>`}</div>

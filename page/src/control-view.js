@@ -12,9 +12,13 @@ export function ControlView({ base, standing, token, onToken, allowed }) {
   const [burst, setBurst] = useState({ mutations: 5, lasts: '100' });
   const [sure, setSure] = useState('');
   const [answered, setAnswered] = useState({ settings_version: 0 });
-  if (!allowed) return html`<div class="blank"><p>This dashboard only shows. Started with <code>--control</code>, it prints an address with a token for those who may change things.</p></div>`;
+  if (!allowed)
+    return html`<div class="blank"><p>This dashboard only shows. Started with <code>--control</code>, it prints an address with a token for those who may change things.</p></div>`;
   if (!token) {
-    return html`<form class="blank" onSubmit=${(event) => { event.preventDefault(); onToken(entered.trim()); }}>
+    return html`<form class="blank" onSubmit=${(event) => {
+      event.preventDefault();
+      onToken(entered.trim());
+    }}>
       ${said ? html`<p class="trouble" role="status">${said.text}</p>` : html`<p>Changing an experiment needs the token that was printed when the dashboard was started.</p>`}
       <p><label>token <input name="token" autocomplete="off" value=${entered} onInput=${(event) => setEntered(event.target.value)} /></label> <button class="primary">Use it</button></p></form>`;
   }
@@ -23,25 +27,41 @@ export function ControlView({ base, standing, token, onToken, allowed }) {
     try {
       const answer = await order(`${base}/control`, body, token);
       setAnswered(answer);
-      setSaid({ good: true, text: `${done} Settings version ${answer.settings_version} is in force from each worker's next step on.` });
+      setSaid({
+        good: true,
+        text: `${done} Settings version ${answer.settings_version} is in force from each worker's next step on.`,
+      });
     } catch (error) {
       if (error.status === 401) onToken('');
       setSaid({ good: false, text: error.message });
     }
   };
   // An answer is newer than the feed, for a moment.
-  const { settings, settings_version } = answered.settings_version > standing.settings_version ? answered : standing;
+  const { settings, settings_version } =
+    answered.settings_version > standing.settings_version ? answered : standing;
   const tunable = Object.keys(settings).filter((key) => !standing.fixed.includes(key));
   const value = settings[name];
   return html`<section class="control">
     ${said && html`<p class=${said.good ? 'done' : 'trouble'} role="status">${said.text}</p>`}
     <h3>Change a setting</h3>
-    <form onSubmit=${(event) => { event.preventDefault(); send({ set: { [name]: text } }, `${name} is ${text} now.`); }}>
-      <select name="setting" aria-label="setting" value=${name} onChange=${(event) => { setName(event.target.value); setText(''); }}>${tunable.map((key) => html`<option value=${key} selected=${key === name}>${key}</option>`)}</select>
+    <form onSubmit=${(event) => {
+      event.preventDefault();
+      send({ set: { [name]: text } }, `${name} is ${text} now.`);
+    }}>
+      <select name="setting" aria-label="setting" value=${name} onChange=${(event) => {
+        setName(event.target.value);
+        setText('');
+      }}>${tunable.map((key) => html`<option value=${key} selected=${key === name}>${key}</option>`)}</select>
       <input name="value" aria-label="new value" placeholder=${typeof value === 'object' ? JSON.stringify(value) : String(value)} value=${text} onInput=${(event) => setText(event.target.value)} />
       <button class="primary" disabled=${!text}>Change</button></form>
     <h3>Help it out of a local optimum</h3>
-    <form onSubmit=${(event) => { event.preventDefault(); send({ mutations: Number(burst.mutations), lasts: burst.lasts }, 'More mutations for a while.'); }}>
+    <form onSubmit=${(event) => {
+      event.preventDefault();
+      send(
+        { mutations: Number(burst.mutations), lasts: burst.lasts },
+        'More mutations for a while.',
+      );
+    }}>
       <label><input type="number" min="1" max="1000" value=${burst.mutations} onInput=${(event) => setBurst({ ...burst, mutations: event.target.value })} aria-label="mutations" /> mutations at each reproduction</label>
       <label> for <input value=${burst.lasts} onInput=${(event) => setBurst({ ...burst, lasts: event.target.value })} aria-label="how long" size="6" /> individuals (or a time: 10m)</label>
       <button>Raise the rate</button></form>

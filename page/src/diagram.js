@@ -10,7 +10,10 @@ export function nameOf(layer, number) {
   if (!number) return 'image';
   const main = layer.edges.find((edge) => edge.backbone) || layer.edges[0];
   const words = [];
-  if (main?.kind === 'conv') words.push(`${main.filter[0]}×${main.filter[1]} conv${main.stride > 1 ? ` / ${main.stride}` : ''}`);
+  if (main?.kind === 'conv')
+    words.push(
+      `${main.filter[0]}×${main.filter[1]} conv${main.stride > 1 ? ` / ${main.stride}` : ''}`,
+    );
   if (layer.type === 'bn_relu') words.push(layer.leakiness ? 'BN leaky ReLU' : 'BN ReLU');
   return words.join(', ') || 'linear';
 }
@@ -20,7 +23,11 @@ function sides(layers) {
   const found = [];
   layers.forEach((layer, i) => {
     const main = layer.edges.find((edge) => edge.backbone) || layer.edges[0];
-    found[i] = layer.shape ? layer.shape[0] / layers[0].shape[0] : i ? found[main.from] / main.stride : 1;
+    found[i] = layer.shape
+      ? layer.shape[0] / layers[0].shape[0]
+      : i
+        ? found[main.from] / main.stride
+        : 1;
   });
   return found;
 }
@@ -30,7 +37,8 @@ function lanes(arcs) {
   const taken = [];
   for (const arc of [...arcs].sort((a, b) => a.to - a.from - (b.to - b.from))) {
     let lane = 0;
-    while (taken.some((other) => other.lane === lane && other.from < arc.to && arc.from < other.to)) lane += 1;
+    while (taken.some((other) => other.lane === lane && other.from < arc.to && arc.from < other.to))
+      lane += 1;
     arc.lane = lane;
     taken.push(arc);
   }
@@ -41,7 +49,9 @@ export function Diagram({ layers, classes, small = false, title }) {
   const size = small ? SMALL : LARGE;
   const side = sides(layers);
   const arcs = layers.flatMap((layer, to) =>
-    layer.edges.filter((edge) => !(edge.backbone && edge.from === to - 1)).map((edge) => ({ ...edge, to })),
+    layer.edges
+      .filter((edge) => !(edge.backbone && edge.from === to - 1))
+      .map((edge) => ({ ...edge, to })),
   );
   const depth = lanes(arcs);
   const rows = layers.length + (small ? 0 : 1);
@@ -50,11 +60,16 @@ export function Diagram({ layers, classes, small = false, title }) {
   const centre = size.left + size.wide / 2;
   const y = (row) => size.top + row * size.row;
   const middle = (row) => y(row) + size.box / 2;
-  const wideOf = (row) => size.wide * (small ? Math.max(0.22, Math.sqrt(side[row])) : 0.7 + 0.3 * Math.sqrt(side[row]));
+  const wideOf = (row) =>
+    size.wide * (small ? Math.max(0.22, Math.sqrt(side[row])) : 0.7 + 0.3 * Math.sqrt(side[row]));
   const edge = size.left + size.wide;
   return html`<svg class=${small ? 'diagram small' : 'diagram'} viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img" aria-label=${title}>
-    ${layers.map((layer, i) => i > 0 && layer.edges.some((one) => one.backbone && one.from === i - 1)
-      && html`<line class="wire" x1=${centre} x2=${centre} y1=${y(i - 1) + size.box} y2=${y(i)} />`)}
+    ${layers.map(
+      (layer, i) =>
+        i > 0 &&
+        layer.edges.some((one) => one.backbone && one.from === i - 1) &&
+        html`<line class="wire" x1=${centre} x2=${centre} y1=${y(i - 1) + size.box} y2=${y(i)} />`,
+    )}
     ${arcs.map((arc) => {
       const reach = edge + 6 + (arc.lane + 0.6) * size.lane;
       const [from, to] = [middle(arc.from), middle(arc.to)];
@@ -64,18 +79,32 @@ export function Diagram({ layers, classes, small = false, title }) {
     ${layers.map((layer, i) => {
       const main = layer.edges.find((one) => one.backbone);
       const strided = main && main.stride > 1;
-      const kind = !i ? 'end' : main?.kind === 'conv' ? (layer.type === 'bn_relu' ? 'active' : 'conv') : layer.type === 'bn_relu' ? 'thin' : 'plain';
+      const kind = !i
+        ? 'end'
+        : main?.kind === 'conv'
+          ? layer.type === 'bn_relu'
+            ? 'active'
+            : 'conv'
+          : layer.type === 'bn_relu'
+            ? 'thin'
+            : 'plain';
       const fresh = i > 0 && (layer.fresh || layer.edges.some((one) => one.fresh));
       const wide = wideOf(i);
       return html`<g class="layer ${kind} ${strided ? 'strided' : ''} ${fresh && !small ? 'fresh' : ''} ${layer.backbone ? '' : 'aside'}">
         <rect x=${centre - wide / 2} y=${y(i)} width=${wide} height=${size.box} rx=${small ? 1 : 5} />
-        ${!small && html`<text x=${centre - wide / 2 + 8} y=${middle(i) + 4}>${nameOf(layer, i)}</text>
-          <text class="shape" x=${centre + wide / 2 - 8} y=${middle(i) + 4} text-anchor="end">${shape(layer.shape)}</text>`}
+        ${
+          !small &&
+          html`<text x=${centre - wide / 2 + 8} y=${middle(i) + 4}>${nameOf(layer, i)}</text>
+          <text class="shape" x=${centre + wide / 2 - 8} y=${middle(i) + 4} text-anchor="end">${shape(layer.shape)}</text>`
+        }
         ${!small && strided && html`<path class="notch" d="M${centre - wide / 2 - 7} ${y(i) - 1} l6 ${size.box / 2 + 1} l-6 ${size.box / 2 + 1}" />`}
       </g>`;
     })}
-    ${!small && html`<line class="wire" x1=${centre} x2=${centre} y1=${y(layers.length - 1) + size.box} y2=${y(layers.length)} />
+    ${
+      !small &&
+      html`<line class="wire" x1=${centre} x2=${centre} y1=${y(layers.length - 1) + size.box} y2=${y(layers.length)} />
       <g class="layer end"><rect x=${centre - 0.35 * size.wide} y=${y(layers.length)} width=${0.7 * size.wide} height=${size.box} rx="5" />
-      <text x=${centre} y=${middle(layers.length) + 4} text-anchor="middle">pooling, ${classes ? `${classes} classes` : 'classes'}</text></g>`}
+      <text x=${centre} y=${middle(layers.length) + 4} text-anchor="middle">pooling, ${classes ? `${classes} classes` : 'classes'}</text></g>`
+    }
   </svg>`;
 }

@@ -12,7 +12,11 @@ export function discOf(radius, wide) {
     const soft = radius > 2;
     for (let y = -radius; y <= radius; y++) {
       for (let x = -radius; x <= radius; x++) {
-        const share = soft ? Math.min(1, radius + 0.2 - Math.hypot(x, y)) : x * x + y * y <= radius * radius + 0.6 ? 1 : 0;
+        const share = soft
+          ? Math.min(1, radius + 0.2 - Math.hypot(x, y))
+          : x * x + y * y <= radius * radius + 0.6
+            ? 1
+            : 0;
         if (share >= 0.95) {
           dx.push(x);
           dy.push(y);
@@ -23,7 +27,13 @@ export function discOf(radius, wide) {
       }
     }
     if (discs.size > 64) discs.clear();
-    discs.set(key, { dx, dy, flat: Int32Array.from(dx, (x, i) => dy[i] * wide + x), rim: Int32Array.from(rim), cover: Int32Array.from(cover) });
+    discs.set(key, {
+      dx,
+      dy,
+      flat: Int32Array.from(dx, (x, i) => dy[i] * wide + x),
+      rim: Int32Array.from(rim),
+      cover: Int32Array.from(cover),
+    });
   }
   return discs.get(key);
 }
@@ -34,4 +44,3 @@ export function clipped(target, { dx, dy }, x, y, wide, high, colour) {
     if (px >= 0 && py >= 0 && px < wide && py < high) target[py * wide + px] = colour;
   }
 }
-

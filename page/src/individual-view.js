@@ -14,8 +14,20 @@ export function IndividualView({ base, id, population, version, theme, open }) {
   const { value: line } = useDocument(id && `${base}/lineage/${id}`, state);
   const [copied, setCopied] = useState(false);
   const colours = palette();
-  const losses = useMemo(() => (one?.losses?.length ? [one.losses.map(([step]) => step), one.losses.map(([, loss]) => loss)] : [[], []]), [one]);
-  const rates = useMemo(() => (line ? [line.ancestors.map((_, i) => i), line.ancestors.map((a) => a.learning_rate ?? null)] : [[], []]), [line]);
+  const losses = useMemo(
+    () =>
+      one?.losses?.length
+        ? [one.losses.map(([step]) => step), one.losses.map(([, loss]) => loss)]
+        : [[], []],
+    [one],
+  );
+  const rates = useMemo(
+    () =>
+      line
+        ? [line.ancestors.map((_, i) => i), line.ancestors.map((a) => a.learning_rate ?? null)]
+        : [[], []],
+    [line],
+  );
   const children = useMemo(() => {
     const row = population.rows.get(id);
     const found = [];
@@ -23,7 +35,8 @@ export function IndividualView({ base, id, population, version, theme, open }) {
     for (let i = 0; i < population.size; i++) if (population.parent[i] === row) found.push(i);
     return found;
   }, [id, version]);
-  if (!id) return html`<${Nobody} text="No individual is chosen: click a dot, or press b for the best one." open=${open} />`;
+  if (!id)
+    return html`<${Nobody} text="No individual is chosen: click a dot, or press b for the best one." open=${open} />`;
   if (error) return html`<${Nobody} text=${error} open=${open} />`;
   if (!one) return html`<p class="faint pad">Reading ${id} …</p>`;
   const dna = JSON.stringify(one.dna, null, 2);
@@ -48,30 +61,58 @@ export function IndividualView({ base, id, population, version, theme, open }) {
       <div class="facts-and-curves">
         <${Facts} facts=${[
           ['made by', one.mutations.join(' + ') || 'from nothing'],
-          ['parents', one.parents.length ? one.parents.map((parent) => html`<a href=${open.address('individual', parent)}>${short(parent)}</a> `) : 'none'],
-          ['children', children.length ? html`${children.slice(0, 12).map((row) => html`<a href=${open.address('individual', population.ids[row])}>${percent(population.fitness[row])}</a> `)}${children.length > 12 && `and ${children.length - 12} more`}` : 'none'],
+          [
+            'parents',
+            one.parents.length
+              ? one.parents.map(
+                  (parent) =>
+                    html`<a href=${open.address('individual', parent)}>${short(parent)}</a> `,
+                )
+              : 'none',
+          ],
+          [
+            'children',
+            children.length
+              ? html`${children.slice(0, 12).map((row) => html`<a href=${open.address('individual', population.ids[row])}>${percent(population.fitness[row])}</a> `)}${children.length > 12 && `and ${children.length - 12} more`}`
+              : 'none',
+          ],
           ['accuracy', one.accuracy !== one.fitness ? percent(one.accuracy, 2) : ''],
           ['parameters', whole(one.parameters)],
-          ['cost', `${flop(one.flops)} in all; a step ${flop(one.flops_training)}, validation batch ${flop(one.flops_forward)}`],
+          [
+            'cost',
+            `${flop(one.flops)} in all; a step ${flop(one.flops_training)}, validation batch ${flop(one.flops_forward)}`,
+          ],
           ['training', `${whole(one.steps)} steps in ${span(one.seconds)}`],
           ['learning rate', rate(one.learning_rate)],
-          ['weights', one.inherited.length + one.fresh.length ? `${one.inherited.length} tensors inherited, ${one.fresh.length} drawn anew` : ''],
+          [
+            'weights',
+            one.inherited.length + one.fresh.length
+              ? `${one.inherited.length} tensors inherited, ${one.fresh.length} drawn anew`
+              : '',
+          ],
           ['born', `${clock(one.born)}, settings version ${one.settings_version}`],
           ['trained by', `${one.worker}${one.attempt > 1 ? `, attempt ${one.attempt}` : ''}`],
         ]} />
         <h3>Training loss</h3>
         <${Chart} data=${losses} series=${[{ label: 'loss', colour: colours.alive, points: losses[0].length < 4 }]} x=${{ label: 'step', values: amount }} theme=${theme} height=${180} label="Training loss by step" />
-        ${rates[0].length > 1 && html`<h3>Learning rate along the lineage</h3>
-        <${Chart} data=${rates} log=${true} series=${[{ label: 'learning rate', colour: colours.record, points: true }]} x=${{ label: 'generation', values: (v) => (Number.isInteger(v) ? v : '') }} y=${{ values: rate }} theme=${theme} height=${160} label="Learning rate by generation" />`}
+        ${
+          rates[0].length > 1 &&
+          html`<h3>Learning rate along the lineage</h3>
+        <${Chart} data=${rates} log=${true} series=${[{ label: 'learning rate', colour: colours.record, points: true }]} x=${{ label: 'generation', values: (v) => (Number.isInteger(v) ? v : '') }} y=${{ values: rate }} theme=${theme} height=${160} label="Learning rate by generation" />`
+        }
       </div>
     </div>
     <h3>Edges</h3>
     <div class="scroll"><table><thead><tr><th>to</th><th>edge</th><th>from</th><th>kind</th><th>gives</th><th class="n">parameters</th><th class="n">FLOPs an image</th><th>weights</th></tr></thead>
-      <tbody>${one.layers.flatMap((layer, i) => layer.edges.map((edge) => html`<tr class=${edge.backbone ? '' : 'skip'}>
+      <tbody>${one.layers.flatMap((layer, i) =>
+        layer.edges.map(
+          (edge) => html`<tr class=${edge.backbone ? '' : 'skip'}>
         <td>${i} ${nameOf(layer, i)}</td><td><code>${edge.edge}</code></td><td>${edge.from}</td>
         <td>${edge.kind === 'conv' ? `conv ${edge.filter.join('×')}${edge.stride > 1 ? ` / ${edge.stride}` : ''}` : edge.backbone ? 'identity' : 'skip'}</td>
         <td>${shape(layer.shape)}</td><td class="n">${edge.parameters == null ? '–' : whole(edge.parameters)}</td><td class="n">${amount(edge.flops)}</td>
-        <td>${edge.kind !== 'conv' ? '' : edge.fresh ? 'new' : one.inherited.length ? 'inherited' : ''}</td></tr>`))}</tbody></table></div>
+        <td>${edge.kind !== 'conv' ? '' : edge.fresh ? 'new' : one.inherited.length ? 'inherited' : ''}</td></tr>`,
+        ),
+      )}</tbody></table></div>
   </section>`;
 }
 

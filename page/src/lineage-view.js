@@ -8,9 +8,13 @@ import { STATES, amount, percent, points, rate, several, short, whole } from './
 export function LineageView({ base, id, population, version, open }) {
   const best = population.best();
   const chosen = id || (best >= 0 ? population.ids[best] : '');
-  const { value, error } = useDocument(chosen && `${base}/lineage/${chosen}`, population.rows.has(chosen) ? population.stateOf(population.rows.get(chosen)) : '');
+  const { value, error } = useDocument(
+    chosen && `${base}/lineage/${chosen}`,
+    population.rows.has(chosen) ? population.stateOf(population.rows.get(chosen)) : '',
+  );
   const strip = useEndInSight(value);
-  if (!chosen) return html`<${Nobody} text="Nobody is alive yet; the line of the best one will be drawn here." open=${open} />`;
+  if (!chosen)
+    return html`<${Nobody} text="Nobody is alive yet; the line of the best one will be drawn here." open=${open} />`;
   if (error) return html`<${Nobody} text=${error} open=${open} />`;
   if (!value) return html`<p class="faint pad">Reading the lineage …</p>`;
   const line = value.ancestors;
@@ -19,8 +23,11 @@ export function LineageView({ base, id, population, version, open }) {
       <p class="faint">${several(line.length, 'generation')}${value.left_out ? `, ${whole(value.left_out)} before them left out` : ''}; ${id ? html`individual <code>${chosen}</code>` : 'the best so far'}. The dead of the line were collected; their records were kept.</p></header>
     <div class="strip" ref=${strip} tabindex="0">${line.map((one, i) => {
       const gain = i ? one.fitness - line[i - 1].fitness : NaN;
-      return html`${i > 0 && html`<div class="between"><span class="mutation">${one.mutations.join(' + ') || '?'}</span>${one.second && html`<span class="faint">with ${short(one.second)}</span>`}<span class="arrow"></span>
-        ${Number.isFinite(gain) && html`<span class=${gain >= 0 ? 'up' : 'down'}>${points(gain)}</span>`}</div>`}
+      return html`${
+        i > 0 &&
+        html`<div class="between"><span class="mutation">${one.mutations.join(' + ') || '?'}</span>${one.second && html`<span class="faint">with ${short(one.second)}</span>`}<span class="arrow"></span>
+        ${Number.isFinite(gain) && html`<span class=${gain >= 0 ? 'up' : 'down'}>${points(gain)}</span>`}</div>`
+      }
         <a class="card ${one.id === chosen ? 'chosen' : ''}" href=${one.state === 'elsewhere' ? undefined : open.address('individual', one.id)} title=${one.network}>
           <span class="drawing">${one.layers.length > 0 && html`<${Diagram} layers=${one.layers} small=${true} title=${one.network} />`}</span>
           <strong>${percent(one.fitness)}</strong><span class="faint">${amount(one.parameters)} parameters</span><span class="faint">rate ${rate(one.learning_rate)}</span>
@@ -74,12 +81,21 @@ function Family({ population, version, chosen, open }) {
   if (!drawing) return html`<p class="faint">Not read yet.</p>`;
   const { members, onLine, row } = drawing;
   const last = members.reduce((most, [, generation]) => Math.max(most, generation), 1);
-  const heights = members.map(([one]) => (Number.isNaN(population.fitness[one]) ? 0 : population.fitness[one]));
-  const [low, high] = [heights.reduce((a, b) => Math.min(a, b), 1), heights.reduce((a, b) => Math.max(a, b), 0)];
+  const heights = members.map(([one]) =>
+    Number.isNaN(population.fitness[one]) ? 0 : population.fitness[one],
+  );
+  const [low, high] = [
+    heights.reduce((a, b) => Math.min(a, b), 1),
+    heights.reduce((a, b) => Math.max(a, b), 0),
+  ];
   const wide = Math.max(640, Math.min(3000, 60 + 46 * last));
   const tall = 240;
   const x = (generation) => 52 + (generation * (wide - 72)) / Math.max(1, last);
-  const y = (one) => tall - 18 - ((Number.isNaN(population.fitness[one]) ? 0 : population.fitness[one]) - low) * ((tall - 36) / Math.max(1e-6, high - low));
+  const y = (one) =>
+    tall -
+    18 -
+    ((Number.isNaN(population.fitness[one]) ? 0 : population.fitness[one]) - low) *
+      ((tall - 36) / Math.max(1e-6, high - low));
   const place = new Map(members.map(([one, generation]) => [one, generation]));
   const colours = { A: 'alive', D: 'dead', T: 'training', F: 'failed', Q: 'failed' };
   return html`<div class="scroll" ref=${root}><svg class="family" width=${wide} height=${tall} viewBox="0 0 ${wide} ${tall}" role="img" aria-label="Family tree: ${members.length} individuals">

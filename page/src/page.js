@@ -12,8 +12,22 @@ import { PopulationView } from './population-view.js';
 import { Population } from './population.js';
 import { clock, span } from './words.js';
 
-const VIEWS = { population: 'Population', individual: 'Individual', lineage: 'Lineage', cost: 'Cost and workers', compare: 'Compare', control: 'Control' };
-const WORDS = { going: 'going on', finished: 'finished', vanished: 'cannot be read', empty: 'empty', reading: 'reading', resting: 'nobody at work' };
+const VIEWS = {
+  population: 'Population',
+  individual: 'Individual',
+  lineage: 'Lineage',
+  cost: 'Cost and workers',
+  compare: 'Compare',
+  control: 'Control',
+};
+const WORDS = {
+  going: 'going on',
+  finished: 'finished',
+  vanished: 'cannot be read',
+  empty: 'empty',
+  reading: 'reading',
+  resting: 'nobody at work',
+};
 
 // What is new waits so many times as long as it took to draw what was new before.
 const SHARE = 40;
@@ -53,14 +67,26 @@ function paced(work) {
     const began = performance.now();
     work();
     // Until it is painted; the browser's own part is the larger one.
-    requestAnimationFrame(() => setTimeout(() => { next = performance.now() + SHARE * (performance.now() - began); }));
+    requestAnimationFrame(() =>
+      setTimeout(() => {
+        next = performance.now() + SHARE * (performance.now() - began);
+      }),
+    );
   };
-  const ask = () => { timer ||= setTimeout(run, Math.max(0, next - performance.now())); };
+  const ask = () => {
+    timer ||= setTimeout(run, Math.max(0, next - performance.now()));
+  };
   return ask;
 }
 
 function useExperiment(key) {
-  const [state, setState] = useState({ population: null, version: 0, standing: null, connected: true, error: '' });
+  const [state, setState] = useState({
+    population: null,
+    version: 0,
+    standing: null,
+    connected: true,
+    error: '',
+  });
   useEffect(() => {
     if (!key) return undefined;
     let stop = () => {};
@@ -68,7 +94,10 @@ function useExperiment(key) {
     const begin = async () => {
       try {
         const population = new Population();
-        const [standing, rows] = await Promise.all([get(`/api/experiments/${key}`), get(`/api/experiments/${key}/individuals`)]);
+        const [standing, rows] = await Promise.all([
+          get(`/api/experiments/${key}`),
+          get(`/api/experiments/${key}/individuals`),
+        ]);
         if (!wanted) return;
         population.apply(rows);
         setState({ key, population, version: 1, standing, connected: true, error: '' });
@@ -87,11 +116,19 @@ function useExperiment(key) {
             if (wanted) begin();
           },
           refused: () => setTimeout(() => wanted && begin(), 3000),
-          connected: (connected) => setState((known) => (known.connected === connected ? known : { ...known, connected })),
+          connected: (connected) =>
+            setState((known) => (known.connected === connected ? known : { ...known, connected })),
         });
       } catch (error) {
         if (!wanted) return;
-        setState({ key, population: null, version: 0, standing: null, connected: true, error: error.message });
+        setState({
+          key,
+          population: null,
+          version: 0,
+          standing: null,
+          connected: true,
+          error: error.message,
+        });
         setTimeout(() => wanted && begin(), 3000);
       }
     };
@@ -101,7 +138,9 @@ function useExperiment(key) {
       stop();
     };
   }, [key]);
-  return state.key === key ? state : { population: null, version: 0, standing: null, connected: true, error: '' };
+  return state.key === key
+    ? state
+    : { population: null, version: 0, standing: null, connected: true, error: '' };
 }
 
 function Page() {
@@ -126,19 +165,46 @@ function Page() {
   document.documentElement.dataset.theme = theme;
   useEffect(() => {
     let timer = 0;
-    const look = () => Promise.all([get('/api'), get('/api/experiments')]).then(
-      ([first, second]) => { setAbout(first); setExperiments(second.experiments); setTrouble(''); return second.experiments.length ? LATER : SOON; },
-      () => { setTrouble('The dashboard does not answer; is `genepool dashboard` still running? This page goes on by itself when it is back.'); return SOON; },
-    ).then((wait) => { if (!isExport) timer = setTimeout(look, wait); });
+    const look = () =>
+      Promise.all([get('/api'), get('/api/experiments')])
+        .then(
+          ([first, second]) => {
+            setAbout(first);
+            setExperiments(second.experiments);
+            setTrouble('');
+            return second.experiments.length ? LATER : SOON;
+          },
+          () => {
+            setTrouble(
+              'The dashboard does not answer; is `genepool dashboard` still running? This page goes on by itself when it is back.',
+            );
+            return SOON;
+          },
+        )
+        .then((wait) => {
+          if (!isExport) timer = setTimeout(look, wait);
+        });
     look();
     return () => clearTimeout(timer);
   }, []);
-  useEffect(() => document.querySelector('nav [aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' }), [place.view]);
-  const key = place.key || experiments?.find((one) => !one.trouble)?.key || experiments?.[0]?.key || '';
+  useEffect(
+    () =>
+      document
+        .querySelector('nav [aria-current]')
+        ?.scrollIntoView({ inline: 'center', block: 'nearest' }),
+    [place.view],
+  );
+  const key =
+    place.key || experiments?.find((one) => !one.trouble)?.key || experiments?.[0]?.key || '';
   const { population, version, standing, connected, error } = useExperiment(key);
   const open = useMemo(() => {
     const address = (view, id = '', other = key) => `#/${view}/${other}${id ? `/${id}` : ''}`;
-    return Object.assign((view, id) => { location.hash = address(view, id); }, { address });
+    return Object.assign(
+      (view, id) => {
+        location.hash = address(view, id);
+      },
+      { address },
+    );
   }, [key]);
   const selected = place.id && population?.rows.has(place.id) ? population.rows.get(place.id) : -1;
   const select = useRef();
@@ -147,15 +213,20 @@ function Page() {
     location.hash = open.address(opened ? 'individual' : 'population', id);
   };
   const onSelect = useCallback((row, opened) => select.current(row, opened), []);
-  const keep = (value) => { sessionStorage.setItem('genepool-token', value); setToken(value); };
+  const keep = (value) => {
+    sessionStorage.setItem('genepool-token', value);
+    setToken(value);
+  };
   const paint = `${theme} ${system}`;
   const base = `/api/experiments/${key}`;
   const state = standing?.state;
   const tabs = Object.entries(VIEWS).filter(([view]) => !(isExport && view === 'control'));
   const body = () => {
-    if (place.view === 'compare' && experiments?.length) return html`<${CompareView} experiments=${experiments} current=${key} theme=${paint} open=${open} />`;
+    if (place.view === 'compare' && experiments?.length)
+      return html`<${CompareView} experiments=${experiments} current=${key} theme=${paint} open=${open} />`;
     if (!experiments) return html`<div class="blank"><p>${trouble || 'Looking …'}</p></div>`;
-    if (!experiments.length) return html`<div class="blank"><h2>No experiment here yet</h2><p>There is none in <b>${about?.name}</b> or the folders below it. <code>genepool run</code> makes one; it appears here by itself.</p></div>`;
+    if (!experiments.length)
+      return html`<div class="blank"><h2>No experiment here yet</h2><p>There is none in <b>${about?.name}</b> or the folders below it. <code>genepool run</code> makes one; it appears here by itself.</p></div>`;
     if (error) return html`<div class="blank"><h2>It cannot be read</h2><p>${error}</p></div>`;
     if (!population || !standing) return html`<div class="blank"><p>Reading …</p></div>`;
     if (!population.size && ['population', 'individual', 'lineage'].includes(place.view)) {
@@ -164,16 +235,27 @@ function Page() {
         : html`<div class="blank"><h2>Nobody lives here yet</h2><p>The experiment was made ${clock(standing.created)}; its first networks appear as soon as a worker starts: <code>genepool run</code> or <code>genepool worker</code>.</p></div>`;
     }
     const common = { population, version, standing, base, theme: paint, open };
-    if (place.view === 'individual') return html`<${IndividualView} ...${common} id=${place.id || (population.best() >= 0 ? population.ids[population.best()] : '')} />`;
+    if (place.view === 'individual')
+      return html`<${IndividualView} ...${common} id=${place.id || (population.best() >= 0 ? population.ids[population.best()] : '')} />`;
     if (place.view === 'lineage') return html`<${LineageView} ...${common} id=${place.id} />`;
     if (place.view === 'cost') return html`<${CostView} ...${common} />`;
-    if (place.view === 'control') return html`<${ControlView} base=${base} standing=${standing} allowed=${about?.control} token=${token} onToken=${keep} />`;
+    if (place.view === 'control')
+      return html`<${ControlView} base=${base} standing=${standing} allowed=${about?.control} token=${token} onToken=${keep} />`;
     return html`<${PopulationView} ...${common} selected=${selected} onSelect=${onSelect} />`;
   };
   return html`<header class="top">
       <a class="logo" href=${open.address('population')}>genepool</a>
-      ${experiments?.length > 1 ? html`<select class="which" aria-label="experiment" value=${key} onChange=${(event) => { location.hash = open.address(place.view === 'compare' ? 'population' : place.view, '', event.target.value); }}>${experiments.map((one) => html`<option value=${one.key} selected=${one.key === key}>${one.name}${one.trouble ? ' (broken)' : ''}</option>`)}</select>`
-        : html`<b class="which">${experiments?.[0]?.name}</b>`}
+      ${
+        experiments?.length > 1
+          ? html`<select class="which" aria-label="experiment" value=${key} onChange=${(event) => {
+              location.hash = open.address(
+                place.view === 'compare' ? 'population' : place.view,
+                '',
+                event.target.value,
+              );
+            }}>${experiments.map((one) => html`<option value=${one.key} selected=${one.key === key}>${one.name}${one.trouble ? ' (broken)' : ''}</option>`)}</select>`
+          : html`<b class="which">${experiments?.[0]?.name}</b>`
+      }
       ${standing && html`<span class="pill ${isExport ? '' : state}" title=${standing.over || ''}>${isExport ? `as of ${clock(standing.seen_at)}` : standing.finishing ? 'finishing the best' : WORDS[state] || state}</span>`}
       ${!connected && html`<span class="pill vanished">connection lost, trying again</span>`}
       <span class="grow"></span>

@@ -4,8 +4,10 @@ import { get } from './api.js';
 import { html } from './html.js';
 import { flop, percent, several, span, whole } from './words.js';
 
-const Tile = ({ name, value, note }) => html`<div class="tile"><span class="name">${name}</span><strong>${value}</strong><span class="note">${note}</span></div>`;
-export const Facts = ({ facts }) => html`<dl class="facts">${facts.filter(([, value]) => value != null && value !== '').map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+const Tile = ({ name, value, note }) =>
+  html`<div class="tile"><span class="name">${name}</span><strong>${value}</strong><span class="note">${note}</span></div>`;
+export const Facts = ({ facts }) =>
+  html`<dl class="facts">${facts.filter(([, value]) => value != null && value !== '').map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
 export const Choice = ({ label, value, options, onChange }) => html`<label class="choice">${label}
   <select value=${value} onChange=${(event) => onChange(event.target.value)}>${Object.entries(options).map(([key, one]) => html`<option value=${key} selected=${key === value}>${one.label}</option>`)}</select></label>`;
 
@@ -38,4 +40,5 @@ export function Tiles({ standing }) {
   </div>`;
 }
 
-export const Nobody = ({ text, open }) => html`<div class="blank"><p>${text}</p><p><button onClick=${() => open('population')}>To the population</button></p></div>`;
+export const Nobody = ({ text, open }) =>
+  html`<div class="blank"><p>${text}</p><p><button onClick=${() => open('population')}>To the population</button></p></div>`;

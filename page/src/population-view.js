@@ -7,7 +7,12 @@ import { Choice, Facts, Tiles } from './parts.js';
 import { AXES } from './population.js';
 import { STATES, amount, clock, flop, percent, points, rate, span, whole } from './words.js';
 
-const markText = (mark) => mark.label || Object.entries(mark.changes).slice(0, 2).map(([name, [, value]]) => (typeof value === 'object' ? name : `${name} = ${value}`)).join(', ');
+const markText = (mark) =>
+  mark.label ||
+  Object.entries(mark.changes)
+    .slice(0, 2)
+    .map(([name, [, value]]) => (typeof value === 'object' ? name : `${name} = ${value}`))
+    .join(', ');
 
 export function PopulationView({ population, version, standing, selected, onSelect, theme, open }) {
   const root = useRef();
@@ -17,7 +22,10 @@ export function PopulationView({ population, version, standing, selected, onSele
   const [only, setOnly] = useState(null);
   const [hovered, setHovered] = useState(-1);
   const [zoomed, setZoomed] = useState(false);
-  const coloured = useMemo(() => colouring(population, mode, only), [population, version, mode, only, theme]);
+  const coloured = useMemo(
+    () => colouring(population, mode, only),
+    [population, version, mode, only, theme],
+  );
   useEffect(() => {
     cloud.current = new Cloud(root.current, {
       onHover: setHovered,
@@ -27,7 +35,10 @@ export function PopulationView({ population, version, standing, selected, onSele
     window.genepoolCloud = cloud.current;
     return () => cloud.current.destroy();
   }, []);
-  const marks = useMemo(() => standing.marks.map((mark) => ({ ...mark, text: markText(mark) })), [standing.marks]);
+  const marks = useMemo(
+    () => standing.marks.map((mark) => ({ ...mark, text: markText(mark) })),
+    [standing.marks],
+  );
   useEffect(() => {
     cloud.current.show(population, { axis, mode, colours: coloured.colours, selected, marks });
   }, [population, version, axis, coloured, selected, marks.length]);
@@ -39,7 +50,10 @@ export function PopulationView({ population, version, standing, selected, onSele
     <${Tiles} standing=${standing} />
     <div class="bar">
       <${Choice} label="across" value=${axis} options=${AXES} onChange=${setAxis} />
-      <${Choice} label="colour" value=${mode} options=${COLOURINGS} onChange=${(value) => { setMode(value); setOnly(null); }} />
+      <${Choice} label="colour" value=${mode} options=${COLOURINGS} onChange=${(value) => {
+        setMode(value);
+        setOnly(null);
+      }} />
       <button onClick=${() => cloud.current.zoom(0.6)} aria-label="zoom in">+</button>
       <button onClick=${() => cloud.current.zoom(1 / 0.6)} aria-label="zoom out">−</button>
       <button class="reset" disabled=${!zoomed} onClick=${() => cloud.current.look(null)}>everything</button>
@@ -50,14 +64,23 @@ export function PopulationView({ population, version, standing, selected, onSele
       <div>
         <div class="cloud" ref=${root} data-individuals=${population.size} data-dots=${population.order.length} aria-label="Every individual as a dot: ${AXES[axis].label} against fitness" role="application"></div>
         <${Legend} coloured=${coloured} mode=${mode} only=${only} onOnly=${setOnly} />
-        ${marks.length > 0 && html`<details class="marks"><summary>${marks.length} ${marks.length > 1 ? 'changes' : 'change'} of settings (dashed lines)</summary>
-          <ul>${marks.map((mark) => html`<li><b>version ${mark.version}</b> ${mark.label} <span class="faint">${clock(mark.when)} ${mark.who}</span>
-            ${Object.entries(mark.changes).map(([name, [before, after]]) => html`<div><code>${name}</code> ${JSON.stringify(before)} → ${JSON.stringify(after)}</div>`)}</li>`)}</ul></details>`}
+        ${
+          marks.length > 0 &&
+          html`<details class="marks"><summary>${marks.length} ${marks.length > 1 ? 'changes' : 'change'} of settings (dashed lines)</summary>
+          <ul>${marks.map(
+            (
+              mark,
+            ) => html`<li><b>version ${mark.version}</b> ${mark.label} <span class="faint">${clock(mark.when)} ${mark.who}</span>
+            ${Object.entries(mark.changes).map(([name, [before, after]]) => html`<div><code>${name}</code> ${JSON.stringify(before)} → ${JSON.stringify(after)}</div>`)}</li>`,
+          )}</ul></details>`
+        }
       </div>
-      <aside class="side" aria-live="polite">${row >= 0 && row < population.size
-        ? html`<${Glance} population=${population} row=${row} open=${open} />`
-        : html`<p class="faint">Every dot is a network. Point at one for its facts; click it to follow its ancestors.</p>
-          ${population.best() >= 0 && html`<h3>The best so far</h3><${Glance} population=${population} row=${population.best()} open=${open} />`}`}
+      <aside class="side" aria-live="polite">${
+        row >= 0 && row < population.size
+          ? html`<${Glance} population=${population} row=${row} open=${open} />`
+          : html`<p class="faint">Every dot is a network. Point at one for its facts; click it to follow its ancestors.</p>
+          ${population.best() >= 0 && html`<h3>The best so far</h3><${Glance} population=${population} row=${population.best()} open=${open} />`}`
+      }
       </aside>
     </div>
   </section>`;
@@ -65,8 +88,15 @@ export function PopulationView({ population, version, standing, selected, onSele
 
 function Legend({ coloured, mode, only, onOnly }) {
   if (coloured.legend) {
-    return html`<div class="legend">${coloured.legend.map(({ code, name, colour, count }) => html`<button class="key" aria-pressed=${only === code} onClick=${() => onOnly(only === code ? null : code)} title="show only these">
-      <i style=${{ background: colour }}></i>${name} <span class="faint">${whole(count)}</span></button>`)}
+    return html`<div class="legend">${coloured.legend.map(
+      ({
+        code,
+        name,
+        colour,
+        count,
+      }) => html`<button class="key" aria-pressed=${only === code} onClick=${() => onOnly(only === code ? null : code)} title="show only these">
+      <i style=${{ background: colour }}></i>${name} <span class="faint">${whole(count)}</span></button>`,
+    )}
       <span class="key"><i class="stairs"></i>best so far</span></div>`;
   }
   const [low, high] = coloured.range;

@@ -29,7 +29,8 @@ export class Population {
       return bigger;
     };
     for (const name of REALS) this[name] = copy(Float64Array, this[name], NaN);
-    for (const name of WHOLES) this[name] = copy(Int32Array, this[name], name === 'parent' ? -1 : 0);
+    for (const name of WHOLES)
+      this[name] = copy(Int32Array, this[name], name === 'parent' ? -1 : 0);
     this.state = copy(Uint8Array, this.state);
     for (const { key } of Object.values(AXES)) this[key] = copy(Float64Array, this[key], NaN);
     this.room = room;
@@ -78,7 +79,8 @@ export class Population {
     const count = order.length;
     const began = new Float64Array(count + 1);
     began[count] = Infinity;
-    for (let i = count - 1; i >= 0; i--) began[i] = Math.min(began[i + 1], finished[order[i]] - seconds[order[i]]);
+    for (let i = count - 1; i >= 0; i--)
+      began[i] = Math.min(began[i + 1], finished[order[i]] - seconds[order[i]]);
     let elapsed = 0;
     let spent = 0;
     let previous = -Infinity;
@@ -136,7 +138,8 @@ export class Population {
     let found = -1;
     for (let i = 0; i < this.order.length; i++) {
       const row = this.order[i];
-      if (this.state[row] === 65 && (found < 0 || this.fitness[row] > this.fitness[found])) found = row;
+      if (this.state[row] === 65 && (found < 0 || this.fitness[row] > this.fitness[found]))
+        found = row;
     }
     return found;
   }
