@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { palette } from './colours.js';
 import { html } from './html.js';
-import { INCREMENTS } from './words.js';
+import { INCREMENTS } from './format.js';
 
 export function Chart({
   data,

@@ -4,8 +4,8 @@ import { get, isExport } from './api.js';
 import { Chart } from './chart.js';
 import { CATEGORIES } from './colours.js';
 import { html } from './html.js';
-import { Choice } from './parts.js';
-import { amount, flop, percent, span, ticks, whole } from './words.js';
+import { Choice } from './components.js';
+import { amount, flop, percent, span, ticks, whole } from './format.js';
 
 const ACROSS = {
   seconds: { label: 'time of training' },

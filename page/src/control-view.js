@@ -1,10 +1,10 @@
 // What may be changed by whoever has the token.
 import { useState } from 'preact/hooks';
-import { order } from './api.js';
+import { post } from './api.js';
 import { html } from './html.js';
-import { Facts } from './parts.js';
+import { Facts } from './components.js';
 
-export function ControlView({ base, standing, token, onToken, allowed }) {
+export function ControlView({ base, status, token, onToken, allowed }) {
   const [said, setSaid] = useState(null);
   const [entered, setEntered] = useState('');
   const [name, setName] = useState('mutations');
@@ -25,7 +25,7 @@ export function ControlView({ base, standing, token, onToken, allowed }) {
   const send = async (body, done) => {
     setSure('');
     try {
-      const answer = await order(`${base}/control`, body, token);
+      const answer = await post(`${base}/control`, body, token);
       setAnswered(answer);
       setSaid({
         good: true,
@@ -38,8 +38,8 @@ export function ControlView({ base, standing, token, onToken, allowed }) {
   };
   // An answer is newer than the feed, for a moment.
   const { settings, settings_version } =
-    answered.settings_version > standing.settings_version ? answered : standing;
-  const tunable = Object.keys(settings).filter((key) => !standing.fixed.includes(key));
+    answered.settings_version > status.settings_version ? answered : status;
+  const tunable = Object.keys(settings).filter((key) => !status.fixed.includes(key));
   const value = settings[name];
   return html`<section class="control">
     ${said && html`<p class=${said.good ? 'done' : 'trouble'} role="status">${said.text}</p>`}

@@ -1,7 +1,7 @@
 // An architecture as the paper draws it: the backbone down the page, skips as arcs beside it. A box is as wide as its
 // activation is large, so that strided layers are seen.
 import { html } from './html.js';
-import { shape } from './words.js';
+import { shape } from './format.js';
 
 const LARGE = { row: 34, box: 24, wide: 340, lane: 15, left: 8, top: 6 };
 const SMALL = { row: 9, box: 7, wide: 60, lane: 6, left: 2, top: 2 };

@@ -5,8 +5,8 @@ import { Chart } from './chart.js';
 import { palette } from './colours.js';
 import { Diagram, nameOf } from './diagram.js';
 import { html } from './html.js';
-import { Facts, Nobody, useDocument } from './parts.js';
-import { STATES, amount, clock, flop, percent, rate, shape, short, span, whole } from './words.js';
+import { Facts, EmptyState, useDocument } from './components.js';
+import { STATES, amount, clock, flop, percent, rate, shape, short, span, whole } from './format.js';
 
 export function IndividualView({ base, id, population, version, theme, open }) {
   const state = population.rows.has(id) ? population.stateOf(population.rows.get(id)) : '';
@@ -36,8 +36,8 @@ export function IndividualView({ base, id, population, version, theme, open }) {
     return found;
   }, [id, version]);
   if (!id)
-    return html`<${Nobody} text="No individual is chosen: click a dot, or press b for the best one." open=${open} />`;
-  if (error) return html`<${Nobody} text=${error} open=${open} />`;
+    return html`<${EmptyState} text="No individual is chosen: click a dot, or press b for the best one." open=${open} />`;
+  if (error) return html`<${EmptyState} text=${error} open=${open} />`;
   if (!one) return html`<p class="faint pad">Reading ${id} …</p>`;
   const dna = JSON.stringify(one.dna, null, 2);
   const copy = async () => {

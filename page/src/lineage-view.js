@@ -2,8 +2,8 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { Diagram } from './diagram.js';
 import { html } from './html.js';
-import { Nobody, useDocument } from './parts.js';
-import { STATES, amount, percent, points, rate, several, short, whole } from './words.js';
+import { EmptyState, useDocument } from './components.js';
+import { STATES, amount, percent, points, rate, several, short, whole } from './format.js';
 
 export function LineageView({ base, id, population, version, open }) {
   const best = population.best();
@@ -14,8 +14,8 @@ export function LineageView({ base, id, population, version, open }) {
   );
   const strip = useEndInSight(value);
   if (!chosen)
-    return html`<${Nobody} text="Nobody is alive yet; the line of the best one will be drawn here." open=${open} />`;
-  if (error) return html`<${Nobody} text=${error} open=${open} />`;
+    return html`<${EmptyState} text="Nobody is alive yet; the line of the best one will be drawn here." open=${open} />`;
+  if (error) return html`<${EmptyState} text=${error} open=${open} />`;
   if (!value) return html`<p class="faint pad">Reading the lineage …</p>`;
   const line = value.ancestors;
   return html`<section class="lineage" data-generations=${line.length}>

@@ -10,7 +10,7 @@ import { IndividualView } from './individual-view.js';
 import { LineageView } from './lineage-view.js';
 import { PopulationView } from './population-view.js';
 import { Population } from './population.js';
-import { clock, span } from './words.js';
+import { clock, span } from './format.js';
 
 const VIEWS = {
   population: 'Population',
@@ -83,7 +83,7 @@ function useExperiment(key) {
   const [state, setState] = useState({
     population: null,
     version: 0,
-    standing: null,
+    status: null,
     connected: true,
     error: '',
   });
@@ -94,13 +94,13 @@ function useExperiment(key) {
     const begin = async () => {
       try {
         const population = new Population();
-        const [standing, rows] = await Promise.all([
+        const [status, rows] = await Promise.all([
           get(`/api/experiments/${key}`),
           get(`/api/experiments/${key}/individuals`),
         ]);
         if (!wanted) return;
         population.apply(rows);
-        setState({ key, population, version: 1, standing, connected: true, error: '' });
+        setState({ key, population, version: 1, status, connected: true, error: '' });
         const draw = paced(() => {
           population.derive();
           if (wanted) setState((known) => ({ ...known, version: known.version + 1 }));
@@ -110,7 +110,7 @@ function useExperiment(key) {
             population.take(message);
             draw();
           },
-          standing: (message) => setState((known) => ({ ...known, standing: message })),
+          status: (message) => setState((known) => ({ ...known, status: message })),
           reset: () => {
             stop();
             if (wanted) begin();
@@ -125,7 +125,7 @@ function useExperiment(key) {
           key,
           population: null,
           version: 0,
-          standing: null,
+          status: null,
           connected: true,
           error: error.message,
         });
@@ -140,7 +140,7 @@ function useExperiment(key) {
   }, [key]);
   return state.key === key
     ? state
-    : { population: null, version: 0, standing: null, connected: true, error: '' };
+    : { population: null, version: 0, status: null, connected: true, error: '' };
 }
 
 function Page() {
@@ -196,7 +196,7 @@ function Page() {
   );
   const key =
     place.key || experiments?.find((one) => !one.trouble)?.key || experiments?.[0]?.key || '';
-  const { population, version, standing, connected, error } = useExperiment(key);
+  const { population, version, status, connected, error } = useExperiment(key);
   const open = useMemo(() => {
     const address = (view, id = '', other = key) => `#/${view}/${other}${id ? `/${id}` : ''}`;
     return Object.assign(
@@ -219,7 +219,7 @@ function Page() {
   };
   const paint = `${theme} ${system}`;
   const base = `/api/experiments/${key}`;
-  const state = standing?.state;
+  const state = status?.state;
   const tabs = Object.entries(VIEWS).filter(([view]) => !(isExport && view === 'control'));
   const body = () => {
     if (place.view === 'compare' && experiments?.length)
@@ -228,19 +228,19 @@ function Page() {
     if (!experiments.length)
       return html`<div class="blank"><h2>No experiment here yet</h2><p>There is none in <b>${about?.name}</b> or the folders below it. <code>genepool run</code> makes one; it appears here by itself.</p></div>`;
     if (error) return html`<div class="blank"><h2>It cannot be read</h2><p>${error}</p></div>`;
-    if (!population || !standing) return html`<div class="blank"><p>Reading …</p></div>`;
+    if (!population || !status) return html`<div class="blank"><p>Reading …</p></div>`;
     if (!population.size && ['population', 'individual', 'lineage'].includes(place.view)) {
       return state === 'vanished'
-        ? html`<div class="blank"><h2>The directory cannot be read</h2><p>${standing.trouble}</p></div>`
-        : html`<div class="blank"><h2>Nobody lives here yet</h2><p>The experiment was made ${clock(standing.created)}; its first networks appear as soon as a worker starts: <code>genepool run</code> or <code>genepool worker</code>.</p></div>`;
+        ? html`<div class="blank"><h2>The directory cannot be read</h2><p>${status.trouble}</p></div>`
+        : html`<div class="blank"><h2>Nobody lives here yet</h2><p>The experiment was made ${clock(status.created)}; its first networks appear as soon as a worker starts: <code>genepool run</code> or <code>genepool worker</code>.</p></div>`;
     }
-    const common = { population, version, standing, base, theme: paint, open };
+    const common = { population, version, status, base, theme: paint, open };
     if (place.view === 'individual')
       return html`<${IndividualView} ...${common} id=${place.id || (population.best() >= 0 ? population.ids[population.best()] : '')} />`;
     if (place.view === 'lineage') return html`<${LineageView} ...${common} id=${place.id} />`;
     if (place.view === 'cost') return html`<${CostView} ...${common} />`;
     if (place.view === 'control')
-      return html`<${ControlView} base=${base} standing=${standing} allowed=${about?.control} token=${token} onToken=${keep} />`;
+      return html`<${ControlView} base=${base} status=${status} allowed=${about?.control} token=${token} onToken=${keep} />`;
     return html`<${PopulationView} ...${common} selected=${selected} onSelect=${onSelect} />`;
   };
   return html`<header class="top">
@@ -256,7 +256,7 @@ function Page() {
             }}>${experiments.map((one) => html`<option value=${one.key} selected=${one.key === key}>${one.name}${one.trouble ? ' (broken)' : ''}</option>`)}</select>`
           : html`<b class="which">${experiments?.[0]?.name}</b>`
       }
-      ${standing && html`<span class="pill ${isExport ? '' : state}" title=${standing.over || ''}>${isExport ? `as of ${clock(standing.seen_at)}` : standing.finishing ? 'finishing the best' : WORDS[state] || state}</span>`}
+      ${status && html`<span class="pill ${isExport ? '' : state}" title=${status.over || ''}>${isExport ? `as of ${clock(status.seen_at)}` : status.finishing ? 'finishing the best' : WORDS[state] || state}</span>`}
       ${!connected && html`<span class="pill vanished">connection lost, trying again</span>`}
       <span class="grow"></span>
       <button class="theme" aria-label="light or dark" title="light or dark" onClick=${() => {
@@ -267,9 +267,9 @@ function Page() {
     </header>
     <nav>${tabs.map(([view, name]) => html`<a href=${open.address(view, ['population', 'individual', 'lineage'].includes(view) ? place.id : '')} aria-current=${place.view === view ? 'page' : undefined}>${name}</a>`)}</nav>
     ${trouble && experiments && html`<p class="trouble banner" role="alert">${trouble}</p>`}
-    ${state === 'vanished' && population?.size > 0 && html`<p class="trouble banner" role="alert">${standing.trouble} What is shown was read ${standing.seen_at ? `${span(standing.now - standing.seen_at)} ago` : 'before'}.</p>`}
-    ${standing?.reading && html`<p class="banner faint">Still reading: ${population?.size.toLocaleString('en')} individuals so far.</p>`}
-    ${state === 'finished' && !isExport && html`<p class="banner finished">Finished: ${standing.over}. <code>genepool best</code>, <code>genepool export</code> and <code>genepool predict</code> take it from here.</p>`}
+    ${state === 'vanished' && population?.size > 0 && html`<p class="trouble banner" role="alert">${status.trouble} What is shown was read ${status.seen_at ? `${span(status.now - status.seen_at)} ago` : 'before'}.</p>`}
+    ${status?.reading && html`<p class="banner faint">Still reading: ${population?.size.toLocaleString('en')} individuals so far.</p>`}
+    ${state === 'finished' && !isExport && html`<p class="banner finished">Finished: ${status.over}. <code>genepool best</code>, <code>genepool export</code> and <code>genepool predict</code> take it from here.</p>`}
     <main>${body()}</main>`;
 }
 

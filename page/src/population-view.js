@@ -1,11 +1,11 @@
 // Every individual a dot: time, FLOPs or birth order against fitness.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Cloud } from './cloud.js';
+import { ScatterPlot } from './scatter-plot.js';
 import { COLOURINGS, colouring, darkest, shade } from './colours.js';
 import { html } from './html.js';
-import { Choice, Facts, Tiles } from './parts.js';
+import { Choice, Facts, Tiles } from './components.js';
 import { AXES } from './population.js';
-import { STATES, amount, clock, flop, percent, points, rate, span, whole } from './words.js';
+import { STATES, amount, clock, flop, percent, points, rate, span, whole } from './format.js';
 
 const markText = (mark) =>
   mark.label ||
@@ -14,9 +14,9 @@ const markText = (mark) =>
     .map(([name, [, value]]) => (typeof value === 'object' ? name : `${name} = ${value}`))
     .join(', ');
 
-export function PopulationView({ population, version, standing, selected, onSelect, theme, open }) {
+export function PopulationView({ population, version, status, selected, onSelect, theme, open }) {
   const root = useRef();
-  const cloud = useRef();
+  const scatter = useRef();
   const [axis, setAxis] = useState('time');
   const [mode, setMode] = useState('state');
   const [only, setOnly] = useState(null);
@@ -27,36 +27,36 @@ export function PopulationView({ population, version, standing, selected, onSele
     [population, version, mode, only, theme],
   );
   useEffect(() => {
-    cloud.current = new Cloud(root.current, {
+    scatter.current = new ScatterPlot(root.current, {
       onHover: setHovered,
       onView: setZoomed,
       onSelect: (row, opened) => onSelect(row, opened),
     });
-    window.genepoolCloud = cloud.current;
-    return () => cloud.current.destroy();
+    window.genepoolCloud = scatter.current;
+    return () => scatter.current.destroy();
   }, []);
   const marks = useMemo(
-    () => standing.marks.map((mark) => ({ ...mark, text: markText(mark) })),
-    [standing.marks],
+    () => status.marks.map((mark) => ({ ...mark, text: markText(mark) })),
+    [status.marks],
   );
   useEffect(() => {
-    cloud.current.show(population, { axis, mode, colours: coloured.colours, selected, marks });
+    scatter.current.show(population, { axis, mode, colours: coloured.colours, selected, marks });
   }, [population, version, axis, coloured, selected, marks.length]);
   useEffect(() => {
-    if (cloud.current.plot) cloud.current.restyle();
+    if (scatter.current.plot) scatter.current.restyle();
   }, [theme]);
   const row = hovered >= 0 ? hovered : selected;
   return html`<section class="population">
-    <${Tiles} standing=${standing} />
+    <${Tiles} status=${status} />
     <div class="bar">
       <${Choice} label="across" value=${axis} options=${AXES} onChange=${setAxis} />
       <${Choice} label="colour" value=${mode} options=${COLOURINGS} onChange=${(value) => {
         setMode(value);
         setOnly(null);
       }} />
-      <button onClick=${() => cloud.current.zoom(0.6)} aria-label="zoom in">+</button>
-      <button onClick=${() => cloud.current.zoom(1 / 0.6)} aria-label="zoom out">−</button>
-      <button class="reset" disabled=${!zoomed} onClick=${() => cloud.current.look(null)}>everything</button>
+      <button onClick=${() => scatter.current.zoom(0.6)} aria-label="zoom in">+</button>
+      <button onClick=${() => scatter.current.zoom(1 / 0.6)} aria-label="zoom out">−</button>
+      <button class="reset" disabled=${!zoomed} onClick=${() => scatter.current.look(null)}>everything</button>
       <span class="grow"></span>
       <span class="faint hint">wheel zooms, dragging moves; keys: n next, p previous, b best, Enter opens</span>
     </div>

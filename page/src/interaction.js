@@ -1,43 +1,49 @@
-// Hands on the cloud of dots: keys, wheel, mouse and fingers.
+// Keyboard, wheel, mouse and touch input for the scatter plot.
 
-export function listenKeys(cloud) {
-  cloud.root.tabIndex = 0;
-  cloud.root.addEventListener('keydown', (event) => {
-    const hands = {
-      '+': () => cloud.zoom(0.7),
-      '=': () => cloud.zoom(0.7),
-      '-': () => cloud.zoom(1 / 0.7),
-      ArrowLeft: () => cloud.pan(-0.12, 0),
-      ArrowRight: () => cloud.pan(0.12, 0),
-      ArrowUp: () => cloud.pan(0, 0.12),
-      ArrowDown: () => cloud.pan(0, -0.12),
-      0: () => cloud.look(null),
-      Escape: () => cloud.onSelect(-1),
-      n: () => step(cloud, 1),
-      p: () => step(cloud, -1),
-      b: () => cloud.onSelect(cloud.population.best()),
-      Enter: () => cloud.selected >= 0 && cloud.onSelect(cloud.selected, true),
+export function listenKeys(scatter) {
+  scatter.root.tabIndex = 0;
+  scatter.root.addEventListener('keydown', (event) => {
+    const actions = {
+      '+': () => scatter.zoom(0.7),
+      '=': () => scatter.zoom(0.7),
+      '-': () => scatter.zoom(1 / 0.7),
+      ArrowLeft: () => scatter.pan(-0.12, 0),
+      ArrowRight: () => scatter.pan(0.12, 0),
+      ArrowUp: () => scatter.pan(0, 0.12),
+      ArrowDown: () => scatter.pan(0, -0.12),
+      0: () => scatter.look(null),
+      Escape: () => scatter.onSelect(-1),
+      n: () => step(scatter, 1),
+      p: () => step(scatter, -1),
+      b: () => scatter.onSelect(scatter.population.best()),
+      Enter: () => scatter.selected >= 0 && scatter.onSelect(scatter.selected, true),
     };
-    if (event.ctrlKey || event.metaKey || event.altKey || !hands[event.key] || !cloud.population)
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      !actions[event.key] ||
+      !scatter.population
+    )
       return;
     event.preventDefault();
-    hands[event.key]();
+    actions[event.key]();
   });
 }
 
 // The next individual, in the order in which they became alive.
-function step(cloud, by) {
-  const { order, rank } = cloud.population;
+function step(scatter, by) {
+  const { order, rank } = scatter.population;
   if (!order.length) return;
   const at =
-    cloud.selected >= 0 && rank[cloud.selected] >= 1
-      ? rank[cloud.selected] - 1 + by
+    scatter.selected >= 0 && rank[scatter.selected] >= 1
+      ? rank[scatter.selected] - 1 + by
       : order.length - 1;
-  cloud.onSelect(order[Math.min(Math.max(at, 0), order.length - 1)]);
+  scatter.onSelect(order[Math.min(Math.max(at, 0), order.length - 1)]);
 }
 
-export function listenPointers(cloud) {
-  const { over } = cloud.plot;
+export function listenPointers(scatter) {
+  const { over } = scatter.plot;
   const fingers = new Map();
   let moved = 0;
   const where = (event) => {
@@ -49,7 +55,7 @@ export function listenPointers(cloud) {
     (event) => {
       event.preventDefault();
       const [x, y, wide, high] = where(event);
-      cloud.zoom(
+      scatter.zoom(
         Math.exp(Math.max(-60, Math.min(60, event.deltaY)) * 0.004),
         x / wide,
         1 - y / high,
@@ -67,7 +73,7 @@ export function listenPointers(cloud) {
     const [x, y, wide, high] = where(event);
     const before = fingers.get(event.pointerId);
     if (!before) {
-      cloud.hover(cloud.nearest(x, y));
+      scatter.hover(scatter.nearest(x, y));
       return;
     }
     const now = [event.clientX, event.clientY];
@@ -77,17 +83,17 @@ export function listenPointers(cloud) {
       const factor =
         Math.hypot(before[0] - other[0], before[1] - other[1]) /
         Math.max(20, Math.hypot(now[0] - other[0], now[1] - other[1]));
-      cloud.zoom(factor, x / wide, 1 - y / high);
-    } else if (moved > 4) cloud.pan((before[0] - now[0]) / wide, (now[1] - before[1]) / high);
+      scatter.zoom(factor, x / wide, 1 - y / high);
+    } else if (moved > 4) scatter.pan((before[0] - now[0]) / wide, (now[1] - before[1]) / high);
     fingers.set(event.pointerId, now);
   });
   const up = (event) => {
     if (!fingers.delete(event.pointerId) || moved > 4 || event.type !== 'pointerup') return;
     const [x, y] = where(event);
-    cloud.onSelect(cloud.nearest(x, y, event.pointerType === 'touch' ? 28 : 14));
+    scatter.onSelect(scatter.nearest(x, y, event.pointerType === 'touch' ? 28 : 14));
   };
   over.addEventListener('pointerup', up);
   over.addEventListener('pointercancel', up);
-  over.addEventListener('pointerleave', () => cloud.hover(-1));
-  over.addEventListener('dblclick', () => cloud.look(null));
+  over.addEventListener('pointerleave', () => scatter.hover(-1));
+  over.addEventListener('dblclick', () => scatter.look(null));
 }

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { get } from './api.js';
 import { html } from './html.js';
-import { flop, percent, several, span, whole } from './words.js';
+import { flop, percent, several, span, whole } from './format.js';
 
 const Tile = ({ name, value, note }) =>
   html`<div class="tile"><span class="name">${name}</span><strong>${value}</strong><span class="note">${note}</span></div>`;
@@ -28,17 +28,17 @@ export function useDocument(path, again) {
   return found.path === path ? found : {};
 }
 
-export function Tiles({ standing }) {
-  const { census, spent, pace, budget } = standing;
+export function Tiles({ status }) {
+  const { census, spent, pace, budget } = status;
   return html`<div class="tiles">
     <${Tile} name="best" value=${percent(spent.best)} note=${spent.since_best ? `${several(spent.since_best, 'individual')} ago` : 'just now'} />
     <${Tile} name="individuals" value=${whole(spent.individuals)} note=${budget.individuals ? `of ${whole(budget.individuals)}` : 'trained'} />
     <${Tile} name="alive" value=${whole(census.alive)} note="${whole(census.training)} in training" />
     <${Tile} name="cost" value="${flop(spent.flops)}" note=${pace.flops_a_second > 0 ? flop(pace.flops_a_second, 'FLOP/s') : ''} />
-    <${Tile} name="time" value=${span(spent.seconds)} note=${standing.over ? 'over' : standing.seconds_left != null ? `${span(standing.seconds_left)} to go` : ''} />
+    <${Tile} name="time" value=${span(spent.seconds)} note=${status.over ? 'over' : status.seconds_left != null ? `${span(status.seconds_left)} to go` : ''} />
     <${Tile} name="pace" value=${pace.individuals_a_minute > 0 ? pace.individuals_a_minute.toFixed(pace.individuals_a_minute < 10 ? 1 : 0) : '–'} note="individuals a minute" />
   </div>`;
 }
 
-export const Nobody = ({ text, open }) =>
+export const EmptyState = ({ text, open }) =>
   html`<div class="blank"><p>${text}</p><p><button onClick=${() => open('population')}>To the population</button></p></div>`;

@@ -3,9 +3,9 @@
 import uPlot from 'uplot';
 import { palette } from './colours.js';
 import { clipped, discOf } from './discs.js';
-import { listenKeys, listenPointers } from './hands.js';
+import { listenKeys, listenPointers } from './interaction.js';
 import { AXES } from './population.js';
-import { INCREMENTS, amount, percent, ticks } from './words.js';
+import { INCREMENTS, amount, percent, ticks } from './format.js';
 
 const TRAINING = 84;
 const ALIVE = 65;
@@ -17,7 +17,7 @@ const AXIS_VALUES = {
   order: (values) => values.map((value) => (Number.isInteger(value) ? amount(value) : '')),
 };
 
-export class Cloud {
+export class ScatterPlot {
   constructor(root, { onHover, onSelect, onView }) {
     Object.assign(this, { root, onHover, onSelect, onView });
     this.axis = 'time';
