@@ -1,4 +1,4 @@
-// Small curves: uPlot in a component, with the page's own colours.
+// A component for small line charts, drawn by uPlot in the page's colours.
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { palette } from './colours.js';

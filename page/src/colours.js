@@ -1,4 +1,5 @@
-// Colours that people with any kind of colour vision can tell apart (Okabe and Ito; Tol; cividis), as 0xAABBGGRR.
+// These colours (Okabe and Ito; Tol; cividis) can be told apart with any kind of colour vision.
+// Packed colours are 0xAABBGGRR, as in the image data of a canvas.
 export const CATEGORIES = [
   '#0072b2',
   '#e69f00',
@@ -59,10 +60,10 @@ export const packed = (hex, alpha = 255) => {
   return ((alpha << 24) | (b << 16) | (g << 8) | r) >>> 0;
 };
 
-// Where the scale begins: on dark ground its darkest shades would vanish.
+// The colour scale starts here: its darkest shades would be invisible on a dark background.
 export const darkest = () => (isDark() ? 0.22 : 0);
 
-// 256 steps from low to high.
+// Returns the colour scale in 256 steps from low to high.
 export function ramp() {
   const from = darkest();
   const colours = new Uint32Array(256);
@@ -91,7 +92,8 @@ export const COLOURINGS = {
   learning_rate: { label: 'learning rate', column: 'learning_rate', log: true },
 };
 
-// One packed colour a row, and what the legend says. `only` is a category that stands out; the others fade.
+// Returns one packed colour per row and the contents of the legend. If `only` names a category, the
+// other categories are faded.
 export function colouring(population, mode, only) {
   const colours = new Uint32Array(population.size);
   return mode === 'state' || mode === 'mutation'

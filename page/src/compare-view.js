@@ -1,4 +1,4 @@
-// Several experiments over each other.
+// The view that compares the best fitness of several experiments.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { get, isExport } from './api.js';
 import { Chart } from './chart.js';
@@ -31,7 +31,7 @@ export function CompareView({ experiments, current, theme, open }) {
           const curve = await get(`/api/experiments/${key}/curve`);
           if (wanted) setCurves((known) => ({ ...known, [key]: curve }));
         } catch {
-          // It is gone: what was read of it stays.
+          // The experiment is gone; the curve that was read before stays on the page.
         }
       }
     };
@@ -74,7 +74,8 @@ export function CompareView({ experiments, current, theme, open }) {
   </section>`;
 }
 
-// Staircases with different steps over one axis: each keeps its value until its own next step, and ends with its last.
+// Puts step curves with different steps on one axis. Each curve keeps its value until its next step
+// and ends at its last one.
 function joined(curves) {
   const xs = [...new Set(curves.flatMap(([x]) => x))].sort((a, b) => a - b);
   return [

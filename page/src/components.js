@@ -1,4 +1,4 @@
-// What several views are made of.
+// Components and hooks that several views share.
 import { useEffect, useState } from 'preact/hooks';
 import { get } from './api.js';
 import { html } from './html.js';
@@ -11,7 +11,7 @@ export const Facts = ({ facts }) =>
 export const Choice = ({ label, value, options, onChange }) => html`<label class="choice">${label}
   <select value=${value} onChange=${(event) => onChange(event.target.value)}>${Object.entries(options).map(([key, one]) => html`<option value=${key} selected=${key === value}>${one.label}</option>`)}</select></label>`;
 
-// A document that belongs to what is looked at; asked for again when `again` changes.
+// Fetches a document of the API; it is fetched again when `again` changes.
 export function useDocument(path, again) {
   const [found, setFound] = useState({ path: null });
   useEffect(() => {

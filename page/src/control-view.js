@@ -1,4 +1,4 @@
-// What may be changed by whoever has the token.
+// The view that changes an experiment; it needs the token.
 import { useState } from 'preact/hooks';
 import { post } from './api.js';
 import { html } from './html.js';
@@ -36,7 +36,7 @@ export function ControlView({ base, status, token, onToken, allowed }) {
       setSaid({ good: false, text: error.message });
     }
   };
-  // An answer is newer than the feed, for a moment.
+  // An answer can be newer than the latest status of the live feed.
   const { settings, settings_version } =
     answered.settings_version > status.settings_version ? answered : status;
   const tunable = Object.keys(settings).filter((key) => !status.fixed.includes(key));

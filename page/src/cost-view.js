@@ -1,4 +1,4 @@
-// What it costs, what is left of the budget, and who works on it.
+// The view of the cost, the rest of the budget and the workers.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { isExport } from './api.js';
 import { Chart } from './chart.js';

@@ -1,5 +1,5 @@
-// An architecture as the paper draws it: the backbone down the page, skips as arcs beside it. A box is as wide as its
-// activation is large, so that strided layers are seen.
+// Draws an architecture like the paper: the backbone runs down the page, and skips are arcs beside
+// it. The width of a box shows the size of its activation, which makes strided layers visible.
 import { html } from './html.js';
 import { shape } from './format.js';
 
@@ -18,7 +18,8 @@ export function nameOf(layer, number) {
   return words.join(', ') || 'linear';
 }
 
-// How large each activation is, as a share of the image's side: from the shapes, or from the strides alone.
+// Returns the size of each activation relative to the side of the image. The sizes come from the
+// shapes, or from the strides if the shapes are unknown.
 function sides(layers) {
   const found = [];
   layers.forEach((layer, i) => {
@@ -32,7 +33,7 @@ function sides(layers) {
   return found;
 }
 
-// Arcs side by side where they overlap: the shortest nearest to the column.
+// Places overlapping arcs side by side, with the shortest one nearest to the column.
 function lanes(arcs) {
   const taken = [];
   for (const arc of [...arcs].sort((a, b) => a.to - a.from - (b.to - b.from))) {

@@ -1,7 +1,7 @@
-// Dots as pixels: the offsets of a disc's pixels from its centre, and how to draw one at the border.
+// Discs of pixels, from which the dots of the scatter plot are drawn.
 const discs = new Map();
 
-// The pixels of a disc, as offsets from its centre.
+// Returns the pixels of a disc as offsets from its centre.
 export function discOf(radius, wide) {
   const key = `${radius} ${wide}`;
   if (!discs.has(key)) {
@@ -38,6 +38,7 @@ export function discOf(radius, wide) {
   return discs.get(key);
 }
 
+// Draws a disc that may reach over the border of the picture.
 export function clipped(target, { dx, dy }, x, y, wide, high, colour) {
   for (let k = 0; k < dx.length; k++) {
     const [px, py] = [x + dx[k], y + dy[k]];

@@ -1,4 +1,4 @@
-// How facts look: numbers with units.
+// Formats numbers, times and identifiers for the page.
 const POWERS = ['', 'k', 'M', 'G', 'T', 'P', 'E', 'Z'];
 
 export const percent = (share, digits = 1) =>
@@ -28,7 +28,7 @@ export function span(seconds) {
   return `${(s / 86400).toFixed(1)} days`;
 }
 
-// Distances between ticks of time that people like.
+// These are the usual distances in seconds between the ticks of a time axis.
 export const INCREMENTS = [
   0.01,
   0.02,
@@ -56,7 +56,7 @@ export const INCREMENTS = [
   ...[1, 2, 5, 10, 20, 50].map((days) => 86400 * days),
 ];
 
-// Of an axis: as many digits as the distance between two ticks needs.
+// Labels the ticks of a time axis with as many digits as the distance between two ticks needs.
 export function ticks(values) {
   const step = values[1] - values[0];
   if (!(values.at(-1) < 60))
@@ -69,7 +69,7 @@ export const clock = (wall) => (wall ? new Date(1000 * wall).toLocaleString() : 
 
 export const bytes = (value) => flop(value, 'B');
 
-// A difference of two fitnesses; percent of percent would be something else.
+// A difference of two fitnesses is given in points, because percent would be ambiguous.
 export const points = (gain) =>
   `${gain >= 0 ? '+' : '−'}${(100 * Math.abs(gain)).toFixed(2)} points`;
 

@@ -1,4 +1,4 @@
-// One individual: its network, its numbers, its training.
+// The view of one individual: its network, its numbers and its training.
 import { useMemo, useState } from 'preact/hooks';
 import { isExport } from './api.js';
 import { Chart } from './chart.js';
@@ -116,7 +116,7 @@ export function IndividualView({ base, id, population, version, theme, open }) {
   </section>`;
 }
 
-// Without a secure address browsers offer no clipboard; the old way still works.
+// Browsers offer no clipboard on insecure addresses, where only the deprecated command works.
 async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -31,7 +31,7 @@ export function listenKeys(scatter) {
   });
 }
 
-// The next individual, in the order in which they became alive.
+// Selects the next or previous individual in the order in which they finished training.
 function step(scatter, by) {
   const { order, rank } = scatter.population;
   if (!order.length) return;

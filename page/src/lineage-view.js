@@ -1,4 +1,4 @@
-// The ancestors of one individual, from the trivial network on, and the family around them.
+// The view of an individual's ancestors, from the trivial network on, and their relatives.
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { Diagram } from './diagram.js';
 import { html } from './html.js';
@@ -38,7 +38,7 @@ export function LineageView({ base, id, population, version, open }) {
   </section>`;
 }
 
-// Something long that begins at its right end, where the latest are.
+// Scrolls a long element to its right end, where the latest entries are.
 function useEndInSight(what) {
   const root = useRef();
   useEffect(() => {
@@ -47,7 +47,8 @@ function useEndInSight(what) {
   return root;
 }
 
-// Generations to the right, fitness upwards: the line itself, the other children of everybody on it, and its own descendants.
+// Draws generations to the right and fitness upwards: the lineage itself, the other children of its
+// members and the descendants of the chosen individual.
 function Family({ population, version, chosen, open }) {
   const root = useEndInSight(chosen);
   const drawing = useMemo(() => {

@@ -1,4 +1,4 @@
-// The page: which experiment, which view, and the live feed that keeps what is shown up to date.
+// The page: it chooses the experiment and the view, and the live feed keeps them up to date.
 import { render } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { follow, get, isExport } from './api.js';
@@ -29,18 +29,18 @@ const WORDS = {
   resting: 'nobody at work',
 };
 
-// What is new waits so many times as long as it took to draw what was new before.
+// The pause between two redraws is this many times as long as the last redraw took.
 const SHARE = 40;
-// Milliseconds between two looks whether there are other experiments.
+// The list of experiments is fetched at these intervals, in milliseconds.
 const [SOON, LATER] = [3000, 15000];
 
-// #/view/experiment/individual
+// The address has the form #/view/experiment/individual.
 function where() {
   const [, view = 'population', key = '', id = ''] = location.hash.split('/');
   return { view: view in VIEWS ? view : 'population', key, id };
 }
 
-// The token comes behind the '#', which browsers never send, and leaves the address at once.
+// The token follows the '#', which browsers never send; it is removed from the address at once.
 function takeToken() {
   const found = location.hash.match(/^#token=([\w-]+)/);
   if (found) {
@@ -54,7 +54,8 @@ function takeToken() {
   }
 }
 
-// Calls something that is asked for often only as often as it takes a small share of the time, and not while nobody sees.
+// Limits how often `work` is called, so that it takes only a small share of the time. It is not
+// called while the page is hidden.
 function paced(work) {
   let timer = 0;
   let next = 0;
@@ -66,7 +67,7 @@ function paced(work) {
     }
     const began = performance.now();
     work();
-    // Until it is painted; the browser's own part is the larger one.
+    // The time includes painting, because the browser's own part is the larger one.
     requestAnimationFrame(() =>
       setTimeout(() => {
         next = performance.now() + SHARE * (performance.now() - began);

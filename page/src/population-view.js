@@ -1,4 +1,4 @@
-// Every individual a dot: time, FLOPs or birth order against fitness.
+// The view of the population: one dot per individual, with time, FLOPs or birth order on the x axis.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ScatterPlot } from './scatter-plot.js';
 import { COLOURINGS, colouring, darkest, shade } from './colours.js';

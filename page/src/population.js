@@ -1,4 +1,4 @@
-// Everybody who ever lived, in typed arrays that grow; what the server tells is laid over what is known.
+// All individuals of an experiment, in typed arrays that grow. Messages of the server update them.
 const REALS = ['born', 'finished', 'fitness', 'seconds', 'flops', 'parameters', 'learning_rate'];
 const WHOLES = ['parent', 'mutation', 'worker', 'version', 'depth'];
 
@@ -41,7 +41,7 @@ export class Population {
     this.derive();
   }
 
-  // Lays a message over what is known; whoever draws calls `derive` first.
+  // Takes over the rows of a message; `derive` must be called before the next drawing.
   take(message) {
     const { rows } = message;
     let most = this.size;
@@ -69,7 +69,7 @@ export class Population {
     }
   }
 
-  // In the order in which they became alive: who was the how-manieth, what had been spent, for how long.
+  // Computes the rank, the FLOPs spent and the time elapsed at the moment each individual finished.
   derive() {
     const { finished, seconds, flops, fitness, size } = this;
     const done = [];
@@ -97,7 +97,7 @@ export class Population {
     this.placeUnfinished();
   }
 
-  // Whoever has no result yet stands where the experiment was when it was born.
+  // An individual without a result is placed where the experiment was when it was born.
   placeUnfinished() {
     for (let row = 0; row < this.size; row++) {
       if (!Number.isNaN(this.fitness[row])) continue;
@@ -105,7 +105,7 @@ export class Population {
     }
   }
 
-  // A moment on the wall clock as a place on an axis.
+  // Converts a moment on the wall clock to a position on an axis.
   at(key, moment) {
     let low = 0;
     let high = this.order.length;
@@ -117,7 +117,7 @@ export class Population {
     return low ? this[key][this.order[low - 1]] : 0;
   }
 
-  // The best so far, as a staircase: only where it rises, and the end.
+  // Returns the best fitness so far as a step curve: each point where it rises, and its end.
   records(key) {
     const xs = [];
     const ys = [];

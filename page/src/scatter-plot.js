@@ -1,5 +1,5 @@
-// The cloud of dots: axes, scales and the staircase are uPlot's; the dots go into a buffer of pixels of our own, which is
-// what makes 100,000 of them redraw in milliseconds.
+// The scatter plot of all individuals. uPlot draws the axes, the scales and the step curve; the dots
+// are written to a pixel buffer, so that 100,000 of them are redrawn in milliseconds.
 import uPlot from 'uplot';
 import { palette } from './colours.js';
 import { clipped, discOf } from './discs.js';
@@ -21,10 +21,10 @@ export class ScatterPlot {
   constructor(root, { onHover, onSelect, onView }) {
     Object.assign(this, { root, onHover, onSelect, onView });
     this.axis = 'time';
-    this.view = null; // null: everything, also what comes
+    this.view = null; // While this is null, the view always includes all individuals.
     this.selected = -1;
     this.marks = [];
-    this.frames = { count: 0, milliseconds: 0 }; // of what was drawn last
+    this.frames = { count: 0, milliseconds: 0 }; // This describes the latest redraw.
     this.ring = document.createElement('div');
     this.ring.className = 'ring';
     this.ring.hidden = true;
@@ -41,18 +41,18 @@ export class ScatterPlot {
     this.plot = null;
   }
 
-  // -- what is shown --------------------------------------------------------------------------------------------------
+  // -- Contents --
 
   show(population, { axis, mode, colours, selected, marks }) {
     const other = axis !== this.axis || !this.plot;
     if (axis !== this.axis) this.view = null;
     Object.assign(this, { population, axis, mode, colours, selected, marks });
     this.xs = population[AXES[axis].key];
-    this.staircase = population.records(AXES[axis].key);
+    this.steps = population.records(AXES[axis].key);
     this.grid = null;
     if (other) this.build();
     else {
-      this.plot.setData(this.staircase, false);
+      this.plot.setData(this.steps, false);
       this.rescale();
     }
   }
@@ -126,7 +126,7 @@ export class ScatterPlot {
           draw: [() => this.drawMarks(), () => this.drawChosen()],
         },
       },
-      this.staircase,
+      this.steps,
       this.root,
     );
     this.plot.over.append(this.ring);
@@ -146,7 +146,7 @@ export class ScatterPlot {
     else if (this.population) this.build();
   }
 
-  // -- the part that is seen ------------------------------------------------------------------------------------------
+  // -- Visible range --
 
   extent() {
     const { population, xs } = this;
@@ -188,7 +188,7 @@ export class ScatterPlot {
     });
   }
 
-  // Around a place of the plot (0 to 1 in both directions, from the lower left).
+  // Zooms around a point of the plot (0 to 1 in both directions, from the lower left).
   zoom(factor, px = 0.5, py = 0.5) {
     const { x0, x1, y0, y1 } = this.view || this.extent();
     const everything = this.extent();
@@ -210,7 +210,7 @@ export class ScatterPlot {
     this.look({ x0: x0 + mx, x1: x1 + mx, y0: y0 + my, y1: y1 + my });
   }
 
-  // -- drawing --------------------------------------------------------------------------------------------------------
+  // -- Drawing --
 
   radius() {
     const count = this.population.order.length;
@@ -257,7 +257,7 @@ export class ScatterPlot {
         if (x >= radius && y >= radius && x < wide - radius && y < high - radius) {
           const centre = y * wide + x;
           for (let k = 0; k < disc.flat.length; k++) target[centre + disc.flat[k]] = colour;
-          // Soft edges, but never over another dot: transparent there would be a hole in it.
+          // Soft edges are not drawn over another dot, where they would look like a hole.
           for (let k = 0; k < disc.rim.length; k++) {
             const at = centre + disc.rim[k];
             if (!target[at]) target[at] = (colour & 0xffffff) | disc.cover[k];
@@ -286,7 +286,7 @@ export class ScatterPlot {
     ctx.restore();
   }
 
-  // Settings that changed, and interventions: where they came into force.
+  // Marks where changes of settings and interventions came into force.
   drawMarks() {
     const { plot, marks, population } = this;
     const theme = palette();
@@ -314,13 +314,14 @@ export class ScatterPlot {
         ctx.strokeStyle = theme.ground;
         ctx.lineWidth = 4 * devicePixelRatio;
         ctx.setLineDash([]);
-        ctx.strokeText(...at); // dots and lines stay off the letters
+        ctx.strokeText(...at); // The outline keeps dots and lines off the letters.
         ctx.fillText(...at);
       });
     });
   }
 
-  // Rings for those in training (at their parent's height), the line of the chosen one's ancestors, and the chosen one.
+  // Draws a ring per individual in training (at the height of its parent), and the chosen individual
+  // with the line of its ancestors.
   drawChosen() {
     const { population, selected } = this;
     const theme = palette();
@@ -370,9 +371,9 @@ export class ScatterPlot {
     ];
   }
 
-  // -- finding the dot under the pointer --------------------------------------------------------------------------------
+  // -- The dot under the pointer --
 
-  // Dots by cells of the plot; made when it is first asked after the plot changed.
+  // Sorts the dots into cells of the plot; the result is kept until the plot changes.
   cells() {
     const { plot, population } = this;
     const { x, y } = plot.scales;
