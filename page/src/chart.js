@@ -80,5 +80,7 @@ export function Chart({
       plot.destroy();
     };
   }, [data, theme, height, log]);
-  return html`<div class="chart" ref=${root} role="img" aria-label=${label}>${!data[0].length && html`<p class="faint">Nothing to draw yet.</p>`}</div>`;
+  return html`<div class="chart" ref=${root} role="img" aria-label=${label}>
+    ${!data[0].length && html`<p class="faint">Nothing to draw yet.</p>`}
+  </div>`;
 }

@@ -31,7 +31,7 @@ const CIVIDIS = [
   '#fee838',
 ];
 
-export const isDark = () => {
+const isDark = () => {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
 };
@@ -55,7 +55,7 @@ export function palette() {
 }
 
 const parts = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-export const packed = (hex, alpha = 255) => {
+const packed = (hex, alpha = 255) => {
   const [r, g, b] = parts(hex);
   return ((alpha << 24) | (b << 16) | (g << 8) | r) >>> 0;
 };
@@ -64,7 +64,7 @@ export const packed = (hex, alpha = 255) => {
 export const darkest = () => (isDark() ? 0.22 : 0);
 
 // Returns the colour scale in 256 steps from low to high.
-export function ramp() {
+function ramp() {
   const from = darkest();
   const colours = new Uint32Array(256);
   for (let i = 0; i < 256; i++) colours[i] = packed(shade(from + (1 - from) * (i / 255)));

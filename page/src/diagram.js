@@ -64,7 +64,14 @@ export function Diagram({ layers, classes, small = false, title }) {
   const wideOf = (row) =>
     size.wide * (small ? Math.max(0.22, Math.sqrt(side[row])) : 0.7 + 0.3 * Math.sqrt(side[row]));
   const edge = size.left + size.wide;
-  return html`<svg class=${small ? 'diagram small' : 'diagram'} viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img" aria-label=${title}>
+  return html`<svg
+    class=${small ? 'diagram small' : 'diagram'}
+    viewBox="0 0 ${width} ${height}"
+    width=${width}
+    height=${height}
+    role="img"
+    aria-label=${title}
+  >
     ${layers.map(
       (layer, i) =>
         i > 0 &&
@@ -75,37 +82,72 @@ export function Diagram({ layers, classes, small = false, title }) {
       const reach = edge + 6 + (arc.lane + 0.6) * size.lane;
       const [from, to] = [middle(arc.from), middle(arc.to)];
       const [a, b] = [centre + wideOf(arc.from) / 2, centre + wideOf(arc.to) / 2];
-      return html`<path class="arc ${arc.kind}" d="M${a} ${from} C${reach} ${from} ${reach} ${from} ${reach} ${(from + to) / 2} S${reach} ${to} ${b} ${to}"><title>${arc.kind === 'conv' ? `${arc.filter[0]}×${arc.filter[1]} conv` : 'skip'}: ${arc.from} → ${arc.to}</title></path>`;
+      const path =
+        `M${a} ${from} C${reach} ${from} ${reach} ${from} ${reach} ${(from + to) / 2} ` +
+        `S${reach} ${to} ${b} ${to}`;
+      const name = arc.kind === 'conv' ? `${arc.filter[0]}×${arc.filter[1]} conv` : 'skip';
+      return html`<path class="arc ${arc.kind}" d=${path}>
+        <title>${name}: ${arc.from} → ${arc.to}</title>
+      </path>`;
     })}
     ${layers.map((layer, i) => {
-      const main = layer.edges.find((one) => one.backbone);
-      const strided = main && main.stride > 1;
-      const kind = !i
-        ? 'end'
-        : main?.kind === 'conv'
-          ? layer.type === 'bn_relu'
-            ? 'active'
-            : 'conv'
-          : layer.type === 'bn_relu'
-            ? 'thin'
-            : 'plain';
+      const strided = layer.edges.find((one) => one.backbone)?.stride > 1;
       const fresh = i > 0 && (layer.fresh || layer.edges.some((one) => one.fresh));
       const wide = wideOf(i);
-      return html`<g class="layer ${kind} ${strided ? 'strided' : ''} ${fresh && !small ? 'fresh' : ''} ${layer.backbone ? '' : 'aside'}">
-        <rect x=${centre - wide / 2} y=${y(i)} width=${wide} height=${size.box} rx=${small ? 1 : 5} />
+      const [left, right] = [centre - wide / 2, centre + wide / 2];
+      const half = size.box / 2 + 1;
+      const names = [
+        'layer',
+        kindOf(layer, i),
+        strided ? 'strided' : '',
+        fresh && !small ? 'fresh' : '',
+        layer.backbone ? '' : 'aside',
+      ];
+      return html`<g class=${names.join(' ')}>
+        <rect x=${left} y=${y(i)} width=${wide} height=${size.box} rx=${small ? 1 : 5} />
         ${
           !small &&
-          html`<text x=${centre - wide / 2 + 8} y=${middle(i) + 4}>${nameOf(layer, i)}</text>
-          <text class="shape" x=${centre + wide / 2 - 8} y=${middle(i) + 4} text-anchor="end">${shape(layer.shape)}</text>`
+          html`<text x=${left + 8} y=${middle(i) + 4}>${nameOf(layer, i)}</text>
+            <text class="shape" x=${right - 8} y=${middle(i) + 4} text-anchor="end">
+              ${shape(layer.shape)}
+            </text>`
         }
-        ${!small && strided && html`<path class="notch" d="M${centre - wide / 2 - 7} ${y(i) - 1} l6 ${size.box / 2 + 1} l-6 ${size.box / 2 + 1}" />`}
+        ${
+          !small &&
+          strided &&
+          html`<path class="notch" d="M${left - 7} ${y(i) - 1} l6 ${half} l-6 ${half}" />`
+        }
       </g>`;
     })}
     ${
       !small &&
-      html`<line class="wire" x1=${centre} x2=${centre} y1=${y(layers.length - 1) + size.box} y2=${y(layers.length)} />
-      <g class="layer end"><rect x=${centre - 0.35 * size.wide} y=${y(layers.length)} width=${0.7 * size.wide} height=${size.box} rx="5" />
-      <text x=${centre} y=${middle(layers.length) + 4} text-anchor="middle">pooling, ${classes ? `${classes} classes` : 'classes'}</text></g>`
+      html`<line
+          class="wire"
+          x1=${centre}
+          x2=${centre}
+          y1=${y(layers.length - 1) + size.box}
+          y2=${y(layers.length)}
+        />
+        <g class="layer end">
+          <rect
+            x=${centre - 0.35 * size.wide}
+            y=${y(layers.length)}
+            width=${0.7 * size.wide}
+            height=${size.box}
+            rx="5"
+          />
+          <text x=${centre} y=${middle(layers.length) + 4} text-anchor="middle">
+            pooling, ${classes ? `${classes} classes` : 'classes'}
+          </text>
+        </g>`
     }
   </svg>`;
+}
+
+// The class of a layer's box, which gives it its colour.
+function kindOf(layer, number) {
+  if (!number) return 'end';
+  const active = layer.type === 'bn_relu';
+  if (layer.edges.find((one) => one.backbone)?.kind === 'conv') return active ? 'active' : 'conv';
+  return active ? 'thin' : 'plain';
 }

@@ -20,13 +20,15 @@ const VIEWS = {
   compare: 'Compare',
   control: 'Control',
 };
-const WORDS = {
-  going: 'going on',
+// These views show individuals, so their addresses keep the chosen one.
+const INDIVIDUAL_VIEWS = ['population', 'individual', 'lineage'];
+const STATE_LABELS = {
+  going: 'running',
   finished: 'finished',
   vanished: 'cannot be read',
   empty: 'empty',
   reading: 'reading',
-  resting: 'nobody at work',
+  resting: 'no active worker',
 };
 
 // The pause between two redraws is this many times as long as the last redraw took.
@@ -177,7 +179,8 @@ function Page() {
           },
           () => {
             setTrouble(
-              'The dashboard does not answer; is `genepool dashboard` still running? This page goes on by itself when it is back.',
+              'The dashboard does not answer; is `genepool dashboard` still running? ' +
+                'This page continues by itself when it is back.',
             );
             return SOON;
           },
@@ -223,55 +226,139 @@ function Page() {
   const state = status?.state;
   const tabs = Object.entries(VIEWS).filter(([view]) => !(isExport && view === 'control'));
   const body = () => {
-    if (place.view === 'compare' && experiments?.length)
-      return html`<${CompareView} experiments=${experiments} current=${key} theme=${paint} open=${open} />`;
-    if (!experiments) return html`<div class="blank"><p>${trouble || 'Looking …'}</p></div>`;
-    if (!experiments.length)
-      return html`<div class="blank"><h2>No experiment here yet</h2><p>There is none in <b>${about?.name}</b> or the folders below it. <code>genepool run</code> makes one; it appears here by itself.</p></div>`;
-    if (error) return html`<div class="blank"><h2>It cannot be read</h2><p>${error}</p></div>`;
+    if (place.view === 'compare' && experiments?.length) {
+      return html`<${CompareView}
+        experiments=${experiments}
+        current=${key}
+        theme=${paint}
+        open=${open}
+      />`;
+    }
+    if (!experiments) return html`<div class="blank"><p>${trouble || 'Loading …'}</p></div>`;
+    if (!experiments.length) {
+      return html`<div class="blank">
+        <h2>No experiment here yet</h2>
+        <p>
+          There is none in <b>${about?.name}</b> or the folders below it.${' '}
+          <code>genepool run</code> creates one; it appears here by itself.
+        </p>
+      </div>`;
+    }
+    if (error) {
+      return html`<div class="blank"><h2>The experiment cannot be read</h2><p>${error}</p></div>`;
+    }
     if (!population || !status) return html`<div class="blank"><p>Reading …</p></div>`;
-    if (!population.size && ['population', 'individual', 'lineage'].includes(place.view)) {
+    if (!population.size && INDIVIDUAL_VIEWS.includes(place.view)) {
       return state === 'vanished'
-        ? html`<div class="blank"><h2>The directory cannot be read</h2><p>${status.trouble}</p></div>`
-        : html`<div class="blank"><h2>Nobody lives here yet</h2><p>The experiment was made ${clock(status.created)}; its first networks appear as soon as a worker starts: <code>genepool run</code> or <code>genepool worker</code>.</p></div>`;
+        ? html`<div class="blank">
+            <h2>The directory cannot be read</h2>
+            <p>${status.trouble}</p>
+          </div>`
+        : html`<div class="blank">
+            <h2>No individuals yet</h2>
+            <p>
+              The experiment was created ${clock(status.created)}; its first networks appear as soon
+              as a worker starts: <code>genepool run</code> or <code>genepool worker</code>.
+            </p>
+          </div>`;
     }
     const common = { population, version, status, base, theme: paint, open };
-    if (place.view === 'individual')
-      return html`<${IndividualView} ...${common} id=${place.id || (population.best() >= 0 ? population.ids[population.best()] : '')} />`;
+    if (place.view === 'individual') {
+      const best = population.best();
+      const id = place.id || (best >= 0 ? population.ids[best] : '');
+      return html`<${IndividualView} ...${common} id=${id} />`;
+    }
     if (place.view === 'lineage') return html`<${LineageView} ...${common} id=${place.id} />`;
     if (place.view === 'cost') return html`<${CostView} ...${common} />`;
-    if (place.view === 'control')
-      return html`<${ControlView} base=${base} status=${status} allowed=${about?.control} token=${token} onToken=${keep} />`;
+    if (place.view === 'control') {
+      return html`<${ControlView}
+        base=${base}
+        status=${status}
+        allowed=${about?.control}
+        token=${token}
+        onToken=${keep}
+      />`;
+    }
     return html`<${PopulationView} ...${common} selected=${selected} onSelect=${onSelect} />`;
   };
+  const change = (event) => {
+    const view = place.view === 'compare' ? 'population' : place.view;
+    location.hash = open.address(view, '', event.target.value);
+  };
+  const toggleTheme = () => {
+    const dark = theme ? theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+    localStorage.setItem('genepool-theme', dark ? 'light' : 'dark');
+    setTheme(dark ? 'light' : 'dark');
+  };
+  const tab = ([view, name]) => html`<a
+    href=${open.address(view, INDIVIDUAL_VIEWS.includes(view) ? place.id : '')}
+    aria-current=${place.view === view ? 'page' : undefined}
+  >${name}</a>`;
   return html`<header class="top">
       <a class="logo" href=${open.address('population')}>genepool</a>
       ${
         experiments?.length > 1
-          ? html`<select class="which" aria-label="experiment" value=${key} onChange=${(event) => {
-              location.hash = open.address(
-                place.view === 'compare' ? 'population' : place.view,
-                '',
-                event.target.value,
-              );
-            }}>${experiments.map((one) => html`<option value=${one.key} selected=${one.key === key}>${one.name}${one.trouble ? ' (broken)' : ''}</option>`)}</select>`
+          ? html`<select class="which" aria-label="experiment" value=${key} onChange=${change}>
+              ${experiments.map(
+                (one) => html`<option value=${one.key} selected=${one.key === key}>
+                  ${one.name}${one.trouble ? ' (broken)' : ''}
+                </option>`,
+              )}
+            </select>`
           : html`<b class="which">${experiments?.[0]?.name}</b>`
       }
-      ${status && html`<span class="pill ${isExport ? '' : state}" title=${status.over || ''}>${isExport ? `as of ${clock(status.seen_at)}` : status.finishing ? 'finishing the best' : WORDS[state] || state}</span>`}
+      ${
+        status &&
+        html`<span class="pill ${isExport ? '' : state}" title=${status.over || ''}>
+          ${stateText(status)}
+        </span>`
+      }
       ${!connected && html`<span class="pill vanished">connection lost, trying again</span>`}
       <span class="grow"></span>
-      <button class="theme" aria-label="light or dark" title="light or dark" onClick=${() => {
-        const dark = theme ? theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-        localStorage.setItem('genepool-theme', dark ? 'light' : 'dark');
-        setTheme(dark ? 'light' : 'dark');
-      }}>◐</button>
+      <button
+        class="theme"
+        aria-label="light or dark"
+        title="light or dark"
+        onClick=${toggleTheme}
+      >◐</button>
     </header>
-    <nav>${tabs.map(([view, name]) => html`<a href=${open.address(view, ['population', 'individual', 'lineage'].includes(view) ? place.id : '')} aria-current=${place.view === view ? 'page' : undefined}>${name}</a>`)}</nav>
+    <nav>${tabs.map(tab)}</nav>
     ${trouble && experiments && html`<p class="trouble banner" role="alert">${trouble}</p>`}
-    ${state === 'vanished' && population?.size > 0 && html`<p class="trouble banner" role="alert">${status.trouble} What is shown was read ${status.seen_at ? `${span(status.now - status.seen_at)} ago` : 'before'}.</p>`}
-    ${status?.reading && html`<p class="banner faint">Still reading: ${population?.size.toLocaleString('en')} individuals so far.</p>`}
-    ${state === 'finished' && !isExport && html`<p class="banner finished">Finished: ${status.over}. <code>genepool best</code>, <code>genepool export</code> and <code>genepool predict</code> take it from here.</p>`}
+    <${Banners} status=${status} size=${population?.size} />
     <main>${body()}</main>`;
+}
+
+function stateText(status) {
+  if (isExport) return `as of ${clock(status.seen_at)}`;
+  return status.finishing ? 'finishing the best' : STATE_LABELS[status.state] || status.state;
+}
+
+function Banners({ status, size }) {
+  if (!status) return null;
+  const { state, over, now, seen_at } = status;
+  return html`${
+    state === 'vanished' &&
+    size > 0 &&
+    html`<p class="trouble banner" role="alert">
+        ${status.trouble} The page shows what was read ${
+          seen_at ? `${span(now - seen_at)} ago` : 'before'
+        }.
+      </p>`
+  }
+    ${
+      status.reading &&
+      html`<p class="banner faint">
+        Still reading: ${size?.toLocaleString('en')} individuals so far.
+      </p>`
+    }
+    ${
+      state === 'finished' &&
+      !isExport &&
+      html`<p class="banner finished">
+        Finished: ${over}. Continue with <code>genepool best</code>,${' '}
+        <code>genepool export</code> or <code>genepool predict</code>.
+      </p>`
+    }`;
 }
 
 render(html`<${Page} />`, document.getElementById('page'));

@@ -3,7 +3,7 @@ const REALS = ['born', 'finished', 'fitness', 'seconds', 'flops', 'parameters', 
 const WHOLES = ['parent', 'mutation', 'worker', 'version', 'depth'];
 
 export const AXES = {
-  time: { label: 'time of training', key: 'elapsed' },
+  time: { label: 'training time', key: 'elapsed' },
   flops: { label: 'FLOPs spent', key: 'spent' },
   order: { label: 'individuals', key: 'rank' },
 };

@@ -1,5 +1,5 @@
-// The scatter plot of all individuals. uPlot draws the axes, the scales and the step curve; the dots
-// are written to a pixel buffer, so that 100,000 of them are redrawn in milliseconds.
+// The scatter plot of all individuals. uPlot draws the axes, the scales and the step curve; the
+// dots are written to a pixel buffer, so that 100,000 of them are redrawn in milliseconds.
 import uPlot from 'uplot';
 import { palette } from './colours.js';
 import { clipped, discOf } from './discs.js';
@@ -320,8 +320,8 @@ export class ScatterPlot {
     });
   }
 
-  // Draws a ring per individual in training (at the height of its parent), and the chosen individual
-  // with the line of its ancestors.
+  // Draws one ring per individual in training (at the height of its parent), and the chosen
+  // individual with the line of its ancestors.
   drawChosen() {
     const { population, selected } = this;
     const theme = palette();
