@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PAGE := genepool/dashboard/static/page.js
+PAGE_STAMP := page/node_modules/.installed
 CLUSTER_STAMP := $(VENV)/.installed-cluster
 BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
 .PHONY: help setup page browser demo docs test test-thorough test-cluster bench-dashboard bench-engines storm check bench bench-engine fuzz format clean \
-  check-export
+  check-export page-lint page-format
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,11 +32,20 @@ $(STAMP): pyproject.toml constraints.txt
 page: $(PAGE)  ## builds the dashboard's page; its libraries come from npm, at the versions of page/package-lock.json
 
 $(PAGE): page/package.json page/package-lock.json page/build.mjs $(wildcard page/src/*)
+	@$(MAKE) -s $(PAGE_STAMP)
+	cd page && npm run --silent build
+	@touch $@
+
+$(PAGE_STAMP): page/package.json page/package-lock.json
 	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
 	  apt-get install -qy nodejs npm; } || { \
 	  echo "The page needs Node.js and npm: install them (Debian: apt-get install nodejs npm) and try again."; exit 1; }
-	cd page && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
+	cd page && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
+
+page-lint page-format:  # without npm the page is left out
+	@command -v npm >/dev/null || { echo "There is no npm, so the page is left out."; exit 0; }; \
+	  $(MAKE) -s $(PAGE_STAMP) && cd page && npm run --silent $(@:page-%=%)
 
 browser:  # for the tests of the page; without one they are skipped and say so, or fail with GENEPOOL_NEEDS_BROWSER=1
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
@@ -87,10 +97,11 @@ $(BENCH_STAMP): benchmarks/constraints.txt
 	@$(BENCH_VENV)/bin/pip install -q -c benchmarks/constraints.txt optuna && touch $@ || \
 	  echo "Optuna cannot be installed now, so the benchmark leaves its column out."
 
-check: $(STAMP)  ## lint, format and types
+check: $(STAMP)  ## lint, format and types, of the page as well where npm is
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(MAKE) -s page-lint
 
 bench-engine: $(STAMP)  ## training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10
 	@mkdir -p benchmarks/results
@@ -108,6 +119,7 @@ bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: a qua
 format: $(STAMP)  ## puts the code into the agreed form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@$(MAKE) -s page-format
 
 clean:  ## removes what the other commands made
 	rm -rf $(VENV) $(BENCH_VENV) build dist demo site page/node_modules genepool/dashboard/static \

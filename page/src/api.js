@@ -1,10 +1,10 @@
-// The only door to the data: the JSON API, or the same documents inside an exported file.
+// The page reads all its data here: from the JSON API, or from the documents in an exported file.
 const embedded = document.getElementById('documents');
 const documents = embedded ? JSON.parse(embedded.textContent) : null;
 
 export const isExport = documents !== null;
 
-export class Refusal extends Error {
+class ApiError extends Error {
   constructor(status, sentence) {
     super(sentence);
     this.status = status;
@@ -14,12 +14,12 @@ export class Refusal extends Error {
 export async function get(path) {
   if (documents) {
     if (path in documents) return documents[path];
-    throw new Refusal(404, 'This is not in the exported file; `genepool dashboard` shows it.');
+    throw new ApiError(404, 'This is not in the exported file; `genepool dashboard` shows it.');
   }
   return answer(await ask(path, { headers: { accept: 'application/json' } }));
 }
 
-export async function order(path, body, token) {
+export async function post(path, body, token) {
   return answer(
     await ask(path, {
       method: 'POST',
@@ -33,7 +33,7 @@ async function ask(path, options) {
   try {
     return await fetch(path, options);
   } catch {
-    throw new Refusal(0, 'The dashboard does not answer.');
+    throw new ApiError(0, 'The dashboard does not answer.');
   }
 }
 
@@ -42,23 +42,31 @@ async function answer(response) {
   try {
     body = await response.json();
   } catch {
-    throw new Refusal(response.status, 'The dashboard gave no answer that can be read.');
+    throw new ApiError(response.status, 'The answer of the dashboard cannot be read.');
   }
-  if (!response.ok) throw new Refusal(response.status, body.error || 'The dashboard refused.');
+  if (!response.ok)
+    throw new ApiError(response.status, body.error || 'The dashboard refused the request.');
   return body;
 }
 
-// Live changes. The browser reconnects by itself and says how far it was, so only what was missed comes again.
+// The feed's events, and the listener that each of them is passed to.
+const LISTENERS = { rows: 'rows', standing: 'status', reset: 'reset' };
+
+// Listens for live changes. The browser reconnects by itself and sends its last position, so the
+// server repeats only what was missed.
 export function follow(key, cursor, listeners) {
   if (documents) return () => {};
-  const source = new EventSource(`/api/experiments/${key}/events?since=${encodeURIComponent(cursor)}`);
-  for (const name of ['rows', 'standing', 'reset']) {
-    source.addEventListener(name, (event) => listeners[name](JSON.parse(event.data)));
+  const source = new EventSource(
+    `/api/experiments/${key}/events?since=${encodeURIComponent(cursor)}`,
+  );
+  for (const [name, listener] of Object.entries(LISTENERS)) {
+    source.addEventListener(name, (event) => listeners[listener](JSON.parse(event.data)));
   }
   source.onopen = () => listeners.connected(true);
   source.onerror = () => {
     listeners.connected(false);
-    if (source.readyState === EventSource.CLOSED) listeners.refused(); // then the browser does not try again by itself
+    // A closed source is not retried by the browser.
+    if (source.readyState === EventSource.CLOSED) listeners.refused();
   };
   return () => source.close();
 }

@@ -1,11 +1,37 @@
-// Colours that people with any kind of colour vision can tell apart (Okabe and Ito; Tol; cividis), as 0xAABBGGRR.
+// These colours (Okabe and Ito; Tol; cividis) can be told apart with any kind of colour vision.
+// Packed colours are 0xAABBGGRR, as in the image data of a canvas.
 export const CATEGORIES = [
-  '#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#8f8800', '#882255',
-  '#44aa99', '#6a5acd', '#a0522d', '#ddcc77', '#117733', '#aa4499', '#5f8fa8', '#b07c00',
+  '#0072b2',
+  '#e69f00',
+  '#009e73',
+  '#cc79a7',
+  '#56b4e9',
+  '#d55e00',
+  '#8f8800',
+  '#882255',
+  '#44aa99',
+  '#6a5acd',
+  '#a0522d',
+  '#ddcc77',
+  '#117733',
+  '#aa4499',
+  '#5f8fa8',
+  '#b07c00',
 ];
-const CIVIDIS = ['#00224e', '#123570', '#3b496c', '#575d6d', '#707173', '#8a8678', '#a59c74', '#c3b369', '#e1cc55', '#fee838'];
+const CIVIDIS = [
+  '#00224e',
+  '#123570',
+  '#3b496c',
+  '#575d6d',
+  '#707173',
+  '#8a8678',
+  '#a59c74',
+  '#c3b369',
+  '#e1cc55',
+  '#fee838',
+];
 
-export const isDark = () => {
+const isDark = () => {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
 };
@@ -14,23 +40,31 @@ export function palette() {
   const style = getComputedStyle(document.documentElement);
   const value = (name) => style.getPropertyValue(name).trim();
   return {
-    alive: value('--alive'), dead: value('--dead'), training: value('--training'), failed: value('--failed'),
-    record: value('--record'), text: value('--text'), faint: value('--faint'), line: value('--line'),
-    ground: value('--ground'), mark: value('--mark'), chosen: value('--chosen'),
+    alive: value('--alive'),
+    dead: value('--dead'),
+    training: value('--training'),
+    failed: value('--failed'),
+    record: value('--record'),
+    text: value('--text'),
+    faint: value('--faint'),
+    line: value('--line'),
+    ground: value('--ground'),
+    mark: value('--mark'),
+    chosen: value('--chosen'),
   };
 }
 
 const parts = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-export const packed = (hex, alpha = 255) => {
+const packed = (hex, alpha = 255) => {
   const [r, g, b] = parts(hex);
   return ((alpha << 24) | (b << 16) | (g << 8) | r) >>> 0;
 };
 
-// Where the scale begins: on dark ground its darkest shades would vanish.
+// The colour scale starts here: its darkest shades would be invisible on a dark background.
 export const darkest = () => (isDark() ? 0.22 : 0);
 
-// 256 steps from low to high.
-export function ramp() {
+// Returns the colour scale in 256 steps from low to high.
+function ramp() {
   const from = darkest();
   const colours = new Uint32Array(256);
   for (let i = 0; i < 256; i++) colours[i] = packed(shade(from + (1 - from) * (i / 255)));
@@ -41,7 +75,13 @@ export function shade(share) {
   const place = Math.min(Math.max(share, 0), 1) * (CIVIDIS.length - 1);
   const low = Math.min(Math.floor(place), CIVIDIS.length - 2);
   const [a, b] = [parts(CIVIDIS[low]), parts(CIVIDIS[low + 1])];
-  return `#${a.map((value, i) => Math.round(value + (b[i] - value) * (place - low)).toString(16).padStart(2, '0')).join('')}`;
+  return `#${a
+    .map((value, i) =>
+      Math.round(value + (b[i] - value) * (place - low))
+        .toString(16)
+        .padStart(2, '0'),
+    )
+    .join('')}`;
 }
 
 export const COLOURINGS = {
@@ -52,7 +92,8 @@ export const COLOURINGS = {
   learning_rate: { label: 'learning rate', column: 'learning_rate', log: true },
 };
 
-// One packed colour a row, and what the legend says. `only` is a category that stands out; the others fade.
+// Returns one packed colour per row and the contents of the legend. If `only` names a category, the
+// other categories are faded.
 export function colouring(population, mode, only) {
   const colours = new Uint32Array(population.size);
   return mode === 'state' || mode === 'mutation'
@@ -72,7 +113,9 @@ function byCategory(population, mode, only, colours) {
     codes = (row) => population.stateOf(row);
   } else {
     names = Object.fromEntries(population.mutations.map((name, i) => [i, name || 'from nothing']));
-    hexes = Object.fromEntries(population.mutations.map((name, i) => [i, CATEGORIES[i % CATEGORIES.length]]));
+    hexes = Object.fromEntries(
+      population.mutations.map((name, i) => [i, CATEGORIES[i % CATEGORIES.length]]),
+    );
     codes = (row) => population.mutation[row];
   }
   const bright = Object.fromEntries(Object.keys(hexes).map((code) => [code, packed(hexes[code])]));

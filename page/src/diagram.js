@@ -1,7 +1,7 @@
-// An architecture as the paper draws it: the backbone down the page, skips as arcs beside it. A box is as wide as its
-// activation is large, so that strided layers are seen.
+// Draws an architecture like the paper: the backbone runs down the page, and skips are arcs beside
+// it. The width of a box shows the size of its activation, which makes strided layers visible.
 import { html } from './html.js';
-import { shape } from './words.js';
+import { shape } from './format.js';
 
 const LARGE = { row: 34, box: 24, wide: 340, lane: 15, left: 8, top: 6 };
 const SMALL = { row: 9, box: 7, wide: 60, lane: 6, left: 2, top: 2 };
@@ -10,27 +10,36 @@ export function nameOf(layer, number) {
   if (!number) return 'image';
   const main = layer.edges.find((edge) => edge.backbone) || layer.edges[0];
   const words = [];
-  if (main?.kind === 'conv') words.push(`${main.filter[0]}×${main.filter[1]} conv${main.stride > 1 ? ` / ${main.stride}` : ''}`);
+  if (main?.kind === 'conv')
+    words.push(
+      `${main.filter[0]}×${main.filter[1]} conv${main.stride > 1 ? ` / ${main.stride}` : ''}`,
+    );
   if (layer.type === 'bn_relu') words.push(layer.leakiness ? 'BN leaky ReLU' : 'BN ReLU');
   return words.join(', ') || 'linear';
 }
 
-// How large each activation is, as a share of the image's side: from the shapes, or from the strides alone.
+// Returns the size of each activation relative to the side of the image. The sizes come from the
+// shapes, or from the strides if the shapes are unknown.
 function sides(layers) {
   const found = [];
   layers.forEach((layer, i) => {
     const main = layer.edges.find((edge) => edge.backbone) || layer.edges[0];
-    found[i] = layer.shape ? layer.shape[0] / layers[0].shape[0] : i ? found[main.from] / main.stride : 1;
+    found[i] = layer.shape
+      ? layer.shape[0] / layers[0].shape[0]
+      : i
+        ? found[main.from] / main.stride
+        : 1;
   });
   return found;
 }
 
-// Arcs side by side where they overlap: the shortest nearest to the column.
+// Places overlapping arcs side by side, with the shortest one nearest to the column.
 function lanes(arcs) {
   const taken = [];
   for (const arc of [...arcs].sort((a, b) => a.to - a.from - (b.to - b.from))) {
     let lane = 0;
-    while (taken.some((other) => other.lane === lane && other.from < arc.to && arc.from < other.to)) lane += 1;
+    while (taken.some((other) => other.lane === lane && other.from < arc.to && arc.from < other.to))
+      lane += 1;
     arc.lane = lane;
     taken.push(arc);
   }
@@ -41,7 +50,9 @@ export function Diagram({ layers, classes, small = false, title }) {
   const size = small ? SMALL : LARGE;
   const side = sides(layers);
   const arcs = layers.flatMap((layer, to) =>
-    layer.edges.filter((edge) => !(edge.backbone && edge.from === to - 1)).map((edge) => ({ ...edge, to })),
+    layer.edges
+      .filter((edge) => !(edge.backbone && edge.from === to - 1))
+      .map((edge) => ({ ...edge, to })),
   );
   const depth = lanes(arcs);
   const rows = layers.length + (small ? 0 : 1);
@@ -50,32 +61,93 @@ export function Diagram({ layers, classes, small = false, title }) {
   const centre = size.left + size.wide / 2;
   const y = (row) => size.top + row * size.row;
   const middle = (row) => y(row) + size.box / 2;
-  const wideOf = (row) => size.wide * (small ? Math.max(0.22, Math.sqrt(side[row])) : 0.7 + 0.3 * Math.sqrt(side[row]));
+  const wideOf = (row) =>
+    size.wide * (small ? Math.max(0.22, Math.sqrt(side[row])) : 0.7 + 0.3 * Math.sqrt(side[row]));
   const edge = size.left + size.wide;
-  return html`<svg class=${small ? 'diagram small' : 'diagram'} viewBox="0 0 ${width} ${height}" width=${width} height=${height} role="img" aria-label=${title}>
-    ${layers.map((layer, i) => i > 0 && layer.edges.some((one) => one.backbone && one.from === i - 1)
-      && html`<line class="wire" x1=${centre} x2=${centre} y1=${y(i - 1) + size.box} y2=${y(i)} />`)}
+  return html`<svg
+    class=${small ? 'diagram small' : 'diagram'}
+    viewBox="0 0 ${width} ${height}"
+    width=${width}
+    height=${height}
+    role="img"
+    aria-label=${title}
+  >
+    ${layers.map(
+      (layer, i) =>
+        i > 0 &&
+        layer.edges.some((one) => one.backbone && one.from === i - 1) &&
+        html`<line class="wire" x1=${centre} x2=${centre} y1=${y(i - 1) + size.box} y2=${y(i)} />`,
+    )}
     ${arcs.map((arc) => {
       const reach = edge + 6 + (arc.lane + 0.6) * size.lane;
       const [from, to] = [middle(arc.from), middle(arc.to)];
       const [a, b] = [centre + wideOf(arc.from) / 2, centre + wideOf(arc.to) / 2];
-      return html`<path class="arc ${arc.kind}" d="M${a} ${from} C${reach} ${from} ${reach} ${from} ${reach} ${(from + to) / 2} S${reach} ${to} ${b} ${to}"><title>${arc.kind === 'conv' ? `${arc.filter[0]}×${arc.filter[1]} conv` : 'skip'}: ${arc.from} → ${arc.to}</title></path>`;
+      const path =
+        `M${a} ${from} C${reach} ${from} ${reach} ${from} ${reach} ${(from + to) / 2} ` +
+        `S${reach} ${to} ${b} ${to}`;
+      const name = arc.kind === 'conv' ? `${arc.filter[0]}×${arc.filter[1]} conv` : 'skip';
+      return html`<path class="arc ${arc.kind}" d=${path}>
+        <title>${name}: ${arc.from} → ${arc.to}</title>
+      </path>`;
     })}
     ${layers.map((layer, i) => {
-      const main = layer.edges.find((one) => one.backbone);
-      const strided = main && main.stride > 1;
-      const kind = !i ? 'end' : main?.kind === 'conv' ? (layer.type === 'bn_relu' ? 'active' : 'conv') : layer.type === 'bn_relu' ? 'thin' : 'plain';
+      const strided = layer.edges.find((one) => one.backbone)?.stride > 1;
       const fresh = i > 0 && (layer.fresh || layer.edges.some((one) => one.fresh));
       const wide = wideOf(i);
-      return html`<g class="layer ${kind} ${strided ? 'strided' : ''} ${fresh && !small ? 'fresh' : ''} ${layer.backbone ? '' : 'aside'}">
-        <rect x=${centre - wide / 2} y=${y(i)} width=${wide} height=${size.box} rx=${small ? 1 : 5} />
-        ${!small && html`<text x=${centre - wide / 2 + 8} y=${middle(i) + 4}>${nameOf(layer, i)}</text>
-          <text class="shape" x=${centre + wide / 2 - 8} y=${middle(i) + 4} text-anchor="end">${shape(layer.shape)}</text>`}
-        ${!small && strided && html`<path class="notch" d="M${centre - wide / 2 - 7} ${y(i) - 1} l6 ${size.box / 2 + 1} l-6 ${size.box / 2 + 1}" />`}
+      const [left, right] = [centre - wide / 2, centre + wide / 2];
+      const half = size.box / 2 + 1;
+      const names = [
+        'layer',
+        kindOf(layer, i),
+        strided ? 'strided' : '',
+        fresh && !small ? 'fresh' : '',
+        layer.backbone ? '' : 'aside',
+      ];
+      return html`<g class=${names.join(' ')}>
+        <rect x=${left} y=${y(i)} width=${wide} height=${size.box} rx=${small ? 1 : 5} />
+        ${
+          !small &&
+          html`<text x=${left + 8} y=${middle(i) + 4}>${nameOf(layer, i)}</text>
+            <text class="shape" x=${right - 8} y=${middle(i) + 4} text-anchor="end">
+              ${shape(layer.shape)}
+            </text>`
+        }
+        ${
+          !small &&
+          strided &&
+          html`<path class="notch" d="M${left - 7} ${y(i) - 1} l6 ${half} l-6 ${half}" />`
+        }
       </g>`;
     })}
-    ${!small && html`<line class="wire" x1=${centre} x2=${centre} y1=${y(layers.length - 1) + size.box} y2=${y(layers.length)} />
-      <g class="layer end"><rect x=${centre - 0.35 * size.wide} y=${y(layers.length)} width=${0.7 * size.wide} height=${size.box} rx="5" />
-      <text x=${centre} y=${middle(layers.length) + 4} text-anchor="middle">pooling, ${classes ? `${classes} classes` : 'classes'}</text></g>`}
+    ${
+      !small &&
+      html`<line
+          class="wire"
+          x1=${centre}
+          x2=${centre}
+          y1=${y(layers.length - 1) + size.box}
+          y2=${y(layers.length)}
+        />
+        <g class="layer end">
+          <rect
+            x=${centre - 0.35 * size.wide}
+            y=${y(layers.length)}
+            width=${0.7 * size.wide}
+            height=${size.box}
+            rx="5"
+          />
+          <text x=${centre} y=${middle(layers.length) + 4} text-anchor="middle">
+            pooling, ${classes ? `${classes} classes` : 'classes'}
+          </text>
+        </g>`
+    }
   </svg>`;
+}
+
+// The class of a layer's box, which gives it its colour.
+function kindOf(layer, number) {
+  if (!number) return 'end';
+  const active = layer.type === 'bn_relu';
+  if (layer.edges.find((one) => one.backbone)?.kind === 'conv') return active ? 'active' : 'conv';
+  return active ? 'thin' : 'plain';
 }

@@ -1,4 +1,5 @@
-// Markup from tagged texts: every value that is put in becomes text or an attribute, never markup.
+// Creates markup from tagged templates. An inserted value becomes text or an attribute, but never
+// markup.
 import htm from 'htm';
 import { h } from 'preact';
 

@@ -1,12 +1,12 @@
-// One individual: its network, its numbers, its training.
+// The view of one individual: its network, its numbers and its training.
 import { useMemo, useState } from 'preact/hooks';
 import { isExport } from './api.js';
 import { Chart } from './chart.js';
 import { palette } from './colours.js';
 import { Diagram, nameOf } from './diagram.js';
 import { html } from './html.js';
-import { Facts, Nobody, useDocument } from './parts.js';
-import { STATES, amount, clock, flop, percent, rate, shape, short, span, whole } from './words.js';
+import { Facts, EmptyState, useDocument } from './components.js';
+import { STATES, amount, clock, flop, percent, rate, shape, short, span, whole } from './format.js';
 
 export function IndividualView({ base, id, population, version, theme, open }) {
   const state = population.rows.has(id) ? population.stateOf(population.rows.get(id)) : '';
@@ -14,8 +14,20 @@ export function IndividualView({ base, id, population, version, theme, open }) {
   const { value: line } = useDocument(id && `${base}/lineage/${id}`, state);
   const [copied, setCopied] = useState(false);
   const colours = palette();
-  const losses = useMemo(() => (one?.losses?.length ? [one.losses.map(([step]) => step), one.losses.map(([, loss]) => loss)] : [[], []]), [one]);
-  const rates = useMemo(() => (line ? [line.ancestors.map((_, i) => i), line.ancestors.map((a) => a.learning_rate ?? null)] : [[], []]), [line]);
+  const losses = useMemo(
+    () =>
+      one?.losses?.length
+        ? [one.losses.map(([step]) => step), one.losses.map(([, loss]) => loss)]
+        : [[], []],
+    [one],
+  );
+  const rates = useMemo(
+    () =>
+      line
+        ? [line.ancestors.map((_, i) => i), line.ancestors.map((a) => a.learning_rate ?? null)]
+        : [[], []],
+    [line],
+  );
   const children = useMemo(() => {
     const row = population.rows.get(id);
     const found = [];
@@ -23,8 +35,11 @@ export function IndividualView({ base, id, population, version, theme, open }) {
     for (let i = 0; i < population.size; i++) if (population.parent[i] === row) found.push(i);
     return found;
   }, [id, version]);
-  if (!id) return html`<${Nobody} text="No individual is chosen: click a dot, or press b for the best one." open=${open} />`;
-  if (error) return html`<${Nobody} text=${error} open=${open} />`;
+  if (!id) {
+    const text = 'No individual is chosen: click a dot, or press b for the best one.';
+    return html`<${EmptyState} text=${text} open=${open} />`;
+  }
+  if (error) return html`<${EmptyState} text=${error} open=${open} />`;
   if (!one) return html`<p class="faint pad">Reading ${id} …</p>`;
   const dna = JSON.stringify(one.dna, null, 2);
   const copy = async () => {
@@ -32,50 +47,145 @@ export function IndividualView({ base, id, population, version, theme, open }) {
     setCopied(true);
     setTimeout(() => setCopied(false), 1500);
   };
+  const reason = one.reason ? `: ${one.reason}` : '';
   return html`<section class="individual" data-id=${one.id}>
-    <header><h2>${percent(one.fitness, 2)} <span class="faint">${STATES[one.state]}${one.reason ? `: ${one.reason}` : ''}</span></h2>
+    <header>
+      <h2>
+        ${percent(one.fitness, 2)} <span class="faint">${STATES[one.state]}${reason}</span>
+      </h2>
       <p><code>${one.id}</code> <span class="faint">${one.network}</span></p>
       <p class="buttons">
         <button onClick=${() => open('lineage', one.id)}>Lineage</button>
         <button class="copy" onClick=${copy}>${copied ? 'Copied' : 'Copy DNA'}</button>
-        <a class="button" download="${one.id}.dna.json" href=${isExport ? `data:application/json,${encodeURIComponent(dna)}` : `${base}/individuals/${one.id}/dna`}>Download DNA</a>
-        ${one.has_weights && !isExport && html`<a class="button" download href="${base}/individuals/${one.id}/model">Download model</a>`}
-      </p></header>
+        <a
+          class="button"
+          download="${one.id}.dna.json"
+          href=${
+            isExport
+              ? `data:application/json,${encodeURIComponent(dna)}`
+              : `${base}/individuals/${one.id}/dna`
+          }
+        >Download DNA</a>
+        ${
+          one.has_weights &&
+          !isExport &&
+          html`<a class="button" download href="${base}/individuals/${one.id}/model">
+            Download model
+          </a>`
+        }
+      </p>
+    </header>
     ${one.trouble && html`<p class="trouble">${one.trouble}</p>`}
     <div class="columns">
-      <div class="drawing"><${Diagram} layers=${one.layers} classes=${one.classes} title="The architecture of ${one.id}" />
-        <p class="faint small-text">Width: the activation's size. <span class="swatch strided"></span> strided, <span class="swatch fresh"></span> weights drawn anew, arcs: skips.</p></div>
+      <div class="drawing">
+        <${Diagram}
+          layers=${one.layers}
+          classes=${one.classes}
+          title="The architecture of ${one.id}"
+        />
+        <p class="faint small-text">
+          Width: the activation's size. <span class="swatch strided"></span> strided,${' '}
+          <span class="swatch fresh"></span> newly initialised weights, arcs: skips.
+        </p>
+      </div>
       <div class="facts-and-curves">
-        <${Facts} facts=${[
-          ['made by', one.mutations.join(' + ') || 'from nothing'],
-          ['parents', one.parents.length ? one.parents.map((parent) => html`<a href=${open.address('individual', parent)}>${short(parent)}</a> `) : 'none'],
-          ['children', children.length ? html`${children.slice(0, 12).map((row) => html`<a href=${open.address('individual', population.ids[row])}>${percent(population.fitness[row])}</a> `)}${children.length > 12 && `and ${children.length - 12} more`}` : 'none'],
-          ['accuracy', one.accuracy !== one.fitness ? percent(one.accuracy, 2) : ''],
-          ['parameters', whole(one.parameters)],
-          ['cost', `${flop(one.flops)} in all; a step ${flop(one.flops_training)}, validation batch ${flop(one.flops_forward)}`],
-          ['training', `${whole(one.steps)} steps in ${span(one.seconds)}`],
-          ['learning rate', rate(one.learning_rate)],
-          ['weights', one.inherited.length + one.fresh.length ? `${one.inherited.length} tensors inherited, ${one.fresh.length} drawn anew` : ''],
-          ['born', `${clock(one.born)}, settings version ${one.settings_version}`],
-          ['trained by', `${one.worker}${one.attempt > 1 ? `, attempt ${one.attempt}` : ''}`],
-        ]} />
+        <${Facts} facts=${factsOf(one, children, population, open)} />
         <h3>Training loss</h3>
-        <${Chart} data=${losses} series=${[{ label: 'loss', colour: colours.alive, points: losses[0].length < 4 }]} x=${{ label: 'step', values: amount }} theme=${theme} height=${180} label="Training loss by step" />
-        ${rates[0].length > 1 && html`<h3>Learning rate along the lineage</h3>
-        <${Chart} data=${rates} log=${true} series=${[{ label: 'learning rate', colour: colours.record, points: true }]} x=${{ label: 'generation', values: (v) => (Number.isInteger(v) ? v : '') }} y=${{ values: rate }} theme=${theme} height=${160} label="Learning rate by generation" />`}
+        <${Chart}
+          data=${losses}
+          series=${[{ label: 'loss', colour: colours.alive, points: losses[0].length < 4 }]}
+          x=${{ label: 'step', values: amount }}
+          theme=${theme}
+          height=${180}
+          label="Training loss by step"
+        />
+        ${
+          rates[0].length > 1 &&
+          html`<h3>Learning rate along the lineage</h3>
+            <${Chart}
+              data=${rates}
+              log=${true}
+              series=${[{ label: 'learning rate', colour: colours.record, points: true }]}
+              x=${{ label: 'generation', values: (v) => (Number.isInteger(v) ? v : '') }}
+              y=${{ values: rate }}
+              theme=${theme}
+              height=${160}
+              label="Learning rate by generation"
+            />`
+        }
       </div>
     </div>
     <h3>Edges</h3>
-    <div class="scroll"><table><thead><tr><th>to</th><th>edge</th><th>from</th><th>kind</th><th>gives</th><th class="n">parameters</th><th class="n">FLOPs an image</th><th>weights</th></tr></thead>
-      <tbody>${one.layers.flatMap((layer, i) => layer.edges.map((edge) => html`<tr class=${edge.backbone ? '' : 'skip'}>
-        <td>${i} ${nameOf(layer, i)}</td><td><code>${edge.edge}</code></td><td>${edge.from}</td>
-        <td>${edge.kind === 'conv' ? `conv ${edge.filter.join('×')}${edge.stride > 1 ? ` / ${edge.stride}` : ''}` : edge.backbone ? 'identity' : 'skip'}</td>
-        <td>${shape(layer.shape)}</td><td class="n">${edge.parameters == null ? '–' : whole(edge.parameters)}</td><td class="n">${amount(edge.flops)}</td>
-        <td>${edge.kind !== 'conv' ? '' : edge.fresh ? 'new' : one.inherited.length ? 'inherited' : ''}</td></tr>`))}</tbody></table></div>
+    <${Edges} individual=${one} />
   </section>`;
 }
 
-// Without a secure address browsers offer no clipboard; the old way still works.
+function factsOf(one, children, population, open) {
+  const link = (id, text) => html`<a href=${open.address('individual', id)}>${text}</a> `;
+  const childLinks = children
+    .slice(0, 12)
+    .map((row) => link(population.ids[row], percent(population.fitness[row])));
+  const more = children.length > 12 && `and ${children.length - 12} more`;
+  return [
+    ['made by', one.mutations.join(' + ') || 'from nothing'],
+    ['parents', one.parents.length ? one.parents.map((id) => link(id, short(id))) : 'none'],
+    ['children', children.length ? html`${childLinks}${more}` : 'none'],
+    ['accuracy', one.accuracy !== one.fitness ? percent(one.accuracy, 2) : ''],
+    ['parameters', whole(one.parameters)],
+    [
+      'cost',
+      `${flop(one.flops)} in total; ${flop(one.flops_training)} per step, ` +
+        `${flop(one.flops_forward)} per validation batch`,
+    ],
+    ['training', `${whole(one.steps)} steps in ${span(one.seconds)}`],
+    ['learning rate', rate(one.learning_rate)],
+    [
+      'weights',
+      one.inherited.length + one.fresh.length
+        ? `${one.inherited.length} tensors inherited, ${one.fresh.length} newly initialised`
+        : '',
+    ],
+    ['born', `${clock(one.born)}, settings version ${one.settings_version}`],
+    ['trained by', `${one.worker}${one.attempt > 1 ? `, attempt ${one.attempt}` : ''}`],
+  ];
+}
+
+function Edges({ individual }) {
+  const kind = (edge) => {
+    if (edge.kind !== 'conv') return edge.backbone ? 'identity' : 'skip';
+    return `conv ${edge.filter.join('×')}${edge.stride > 1 ? ` / ${edge.stride}` : ''}`;
+  };
+  const weights = (edge) => {
+    if (edge.kind !== 'conv') return '';
+    if (edge.fresh) return 'new';
+    return individual.inherited.length ? 'inherited' : '';
+  };
+  const row = (layer, i, edge) => html`<tr class=${edge.backbone ? '' : 'skip'}>
+    <td>${i} ${nameOf(layer, i)}</td>
+    <td><code>${edge.edge}</code></td>
+    <td>${edge.from}</td>
+    <td>${kind(edge)}</td>
+    <td>${shape(layer.shape)}</td>
+    <td class="n">${whole(edge.parameters)}</td>
+    <td class="n">${amount(edge.flops)}</td>
+    <td>${weights(edge)}</td>
+  </tr>`;
+  return html`<div class="scroll">
+    <table>
+      <thead>
+        <tr>
+          <th>to</th><th>edge</th><th>from</th><th>kind</th><th>output</th>
+          <th class="n">parameters</th><th class="n">FLOPs per image</th><th>weights</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${individual.layers.flatMap((layer, i) => layer.edges.map((edge) => row(layer, i, edge)))}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+// Browsers offer no clipboard on insecure addresses, where only the deprecated command works.
 async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,77 +1,150 @@
-// Every individual a dot: time, FLOPs or birth order against fitness.
+// The view of the population: one dot per individual, with time, FLOPs or the order of birth on the
+// x axis and fitness on the y axis.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Cloud } from './cloud.js';
+import { ScatterPlot } from './scatter-plot.js';
 import { COLOURINGS, colouring, darkest, shade } from './colours.js';
 import { html } from './html.js';
-import { Choice, Facts, Tiles } from './parts.js';
+import { Choice, Facts, Tiles } from './components.js';
 import { AXES } from './population.js';
-import { STATES, amount, clock, flop, percent, points, rate, span, whole } from './words.js';
+import { STATES, amount, clock, flop, percent, points, rate, span, whole } from './format.js';
 
-const markText = (mark) => mark.label || Object.entries(mark.changes).slice(0, 2).map(([name, [, value]]) => (typeof value === 'object' ? name : `${name} = ${value}`)).join(', ');
+const markText = (mark) =>
+  mark.label ||
+  Object.entries(mark.changes)
+    .slice(0, 2)
+    .map(([name, [, value]]) => (typeof value === 'object' ? name : `${name} = ${value}`))
+    .join(', ');
 
-export function PopulationView({ population, version, standing, selected, onSelect, theme, open }) {
+export function PopulationView({ population, version, status, selected, onSelect, theme, open }) {
   const root = useRef();
-  const cloud = useRef();
+  const scatter = useRef();
   const [axis, setAxis] = useState('time');
   const [mode, setMode] = useState('state');
   const [only, setOnly] = useState(null);
   const [hovered, setHovered] = useState(-1);
   const [zoomed, setZoomed] = useState(false);
-  const coloured = useMemo(() => colouring(population, mode, only), [population, version, mode, only, theme]);
+  const coloured = useMemo(
+    () => colouring(population, mode, only),
+    [population, version, mode, only, theme],
+  );
   useEffect(() => {
-    cloud.current = new Cloud(root.current, {
+    scatter.current = new ScatterPlot(root.current, {
       onHover: setHovered,
       onView: setZoomed,
       onSelect: (row, opened) => onSelect(row, opened),
     });
-    window.genepoolCloud = cloud.current;
-    return () => cloud.current.destroy();
+    // Tests and benchmarks reach the plot through this name.
+    window.genepoolCloud = scatter.current;
+    return () => scatter.current.destroy();
   }, []);
-  const marks = useMemo(() => standing.marks.map((mark) => ({ ...mark, text: markText(mark) })), [standing.marks]);
+  const marks = useMemo(
+    () => status.marks.map((mark) => ({ ...mark, text: markText(mark) })),
+    [status.marks],
+  );
   useEffect(() => {
-    cloud.current.show(population, { axis, mode, colours: coloured.colours, selected, marks });
+    scatter.current.show(population, { axis, mode, colours: coloured.colours, selected, marks });
   }, [population, version, axis, coloured, selected, marks.length]);
   useEffect(() => {
-    if (cloud.current.plot) cloud.current.restyle();
+    if (scatter.current.plot) scatter.current.restyle();
   }, [theme]);
+  const changeMode = (value) => {
+    setMode(value);
+    setOnly(null);
+  };
   const row = hovered >= 0 ? hovered : selected;
+  const shown = row >= 0 && row < population.size;
+  const best = population.best();
   return html`<section class="population">
-    <${Tiles} standing=${standing} />
+    <${Tiles} status=${status} />
     <div class="bar">
       <${Choice} label="across" value=${axis} options=${AXES} onChange=${setAxis} />
-      <${Choice} label="colour" value=${mode} options=${COLOURINGS} onChange=${(value) => { setMode(value); setOnly(null); }} />
-      <button onClick=${() => cloud.current.zoom(0.6)} aria-label="zoom in">+</button>
-      <button onClick=${() => cloud.current.zoom(1 / 0.6)} aria-label="zoom out">−</button>
-      <button class="reset" disabled=${!zoomed} onClick=${() => cloud.current.look(null)}>everything</button>
+      <${Choice} label="colour" value=${mode} options=${COLOURINGS} onChange=${changeMode} />
+      <button onClick=${() => scatter.current.zoom(0.6)} aria-label="zoom in">+</button>
+      <button onClick=${() => scatter.current.zoom(1 / 0.6)} aria-label="zoom out">−</button>
+      <button class="reset" disabled=${!zoomed} onClick=${() => scatter.current.look(null)}>
+        everything
+      </button>
       <span class="grow"></span>
-      <span class="faint hint">wheel zooms, dragging moves; keys: n next, p previous, b best, Enter opens</span>
+      <span class="faint hint">
+        wheel zooms, dragging moves; keys: n next, p previous, b best, Enter opens
+      </span>
     </div>
     <div class="with-side">
       <div>
-        <div class="cloud" ref=${root} data-individuals=${population.size} data-dots=${population.order.length} aria-label="Every individual as a dot: ${AXES[axis].label} against fitness" role="application"></div>
+        <div
+          class="cloud"
+          ref=${root}
+          data-individuals=${population.size}
+          data-dots=${population.order.length}
+          aria-label="Every individual as a dot: ${AXES[axis].label} against fitness"
+          role="application"
+        ></div>
         <${Legend} coloured=${coloured} mode=${mode} only=${only} onOnly=${setOnly} />
-        ${marks.length > 0 && html`<details class="marks"><summary>${marks.length} ${marks.length > 1 ? 'changes' : 'change'} of settings (dashed lines)</summary>
-          <ul>${marks.map((mark) => html`<li><b>version ${mark.version}</b> ${mark.label} <span class="faint">${clock(mark.when)} ${mark.who}</span>
-            ${Object.entries(mark.changes).map(([name, [before, after]]) => html`<div><code>${name}</code> ${JSON.stringify(before)} → ${JSON.stringify(after)}</div>`)}</li>`)}</ul></details>`}
+        ${marks.length > 0 && html`<${Marks} marks=${marks} />`}
       </div>
-      <aside class="side" aria-live="polite">${row >= 0 && row < population.size
-        ? html`<${Glance} population=${population} row=${row} open=${open} />`
-        : html`<p class="faint">Every dot is a network. Point at one for its facts; click it to follow its ancestors.</p>
-          ${population.best() >= 0 && html`<h3>The best so far</h3><${Glance} population=${population} row=${population.best()} open=${open} />`}`}
+      <aside class="side" aria-live="polite">
+        ${
+          shown
+            ? html`<${Glance} population=${population} row=${row} open=${open} />`
+            : html`<p class="faint">
+                  Every dot is a network. Point at one for its facts; click it to follow its
+                  ancestors.
+                </p>
+                ${
+                  best >= 0 &&
+                  html`<h3>The best so far</h3>
+                    <${Glance} population=${population} row=${best} open=${open} />`
+                }`
+        }
       </aside>
     </div>
   </section>`;
 }
 
+function Marks({ marks }) {
+  const change = ([name, [before, after]]) => html`<div>
+    <code>${name}</code> ${JSON.stringify(before)} → ${JSON.stringify(after)}
+  </div>`;
+  return html`<details class="marks">
+    <summary>
+      ${marks.length} ${marks.length > 1 ? 'changes' : 'change'} of settings (dashed lines)
+    </summary>
+    <ul>
+      ${marks.map(
+        (mark) => html`<li>
+          <b>version ${mark.version}</b> ${mark.label}${' '}
+          <span class="faint">${clock(mark.when)} ${mark.who}</span>
+          ${Object.entries(mark.changes).map(change)}
+        </li>`,
+      )}
+    </ul>
+  </details>`;
+}
+
 function Legend({ coloured, mode, only, onOnly }) {
   if (coloured.legend) {
-    return html`<div class="legend">${coloured.legend.map(({ code, name, colour, count }) => html`<button class="key" aria-pressed=${only === code} onClick=${() => onOnly(only === code ? null : code)} title="show only these">
-      <i style=${{ background: colour }}></i>${name} <span class="faint">${whole(count)}</span></button>`)}
-      <span class="key"><i class="stairs"></i>best so far</span></div>`;
+    const key = ({ code, name, colour, count }) => html`<button
+      class="key"
+      aria-pressed=${only === code}
+      onClick=${() => onOnly(only === code ? null : code)}
+      title="show only these"
+    >
+      <i style=${{ background: colour }}></i>${name} <span class="faint">${whole(count)}</span>
+    </button>`;
+    return html`<div class="legend">
+      ${coloured.legend.map(key)}
+      <span class="key"><i class="stairs"></i>best so far</span>
+    </div>`;
   }
   const [low, high] = coloured.range;
   const format = mode === 'learning_rate' ? rate : amount;
-  return html`<div class="legend"><span>${format(low)}</span><i class="ramp" style=${{ background: `linear-gradient(90deg, ${[0, 0.25, 0.5, 0.75, 1].map((share) => shade(darkest() + (1 - darkest()) * share)).join(',')})` }}></i><span>${format(high)}</span><span class="faint">${COLOURINGS[mode].label}</span></div>`;
+  const from = darkest();
+  const shades = [0, 0.25, 0.5, 0.75, 1].map((share) => shade(from + (1 - from) * share));
+  const background = `linear-gradient(90deg, ${shades.join(',')})`;
+  return html`<div class="legend">
+    <span>${format(low)}</span><i class="ramp" style=${{ background }}></i>
+    <span>${format(high)}</span><span class="faint">${COLOURINGS[mode].label}</span>
+  </div>`;
 }
 
 function Glance({ population, row, open }) {
@@ -79,8 +152,13 @@ function Glance({ population, row, open }) {
   const parent = population.parent[row];
   const gain = parent >= 0 ? population.fitness[row] - population.fitness[parent] : NaN;
   const id = population.ids[row];
+  const fitness = population.fitness[row];
   return html`<div class="glance" data-id=${id}>
-    <p class="big">${Number.isNaN(population.fitness[row]) ? STATES[state] : percent(population.fitness[row], 2)} ${!Number.isNaN(gain) && html`<span class=${gain >= 0 ? 'up' : 'down'}>${points(gain)}</span>`}</p>
+    <p class="big">
+      ${Number.isNaN(fitness) ? STATES[state] : percent(fitness, 2)} ${
+        !Number.isNaN(gain) && html`<span class=${gain >= 0 ? 'up' : 'down'}>${points(gain)}</span>`
+      }
+    </p>
     <${Facts} facts=${[
       ['individual', html`<code>${id}</code>`],
       ['state', STATES[state] || state],
@@ -92,6 +170,9 @@ function Glance({ population, row, open }) {
       ['trained for', population.flops[row] ? span(population.seconds[row]) : ''],
       ['generation', population.ancestors(row).length],
     ]} />
-    <p class="buttons"><button class="primary" onClick=${() => open('individual', id)}>Network</button><button onClick=${() => open('lineage', id)}>Lineage</button></p>
+    <p class="buttons">
+      <button class="primary" onClick=${() => open('individual', id)}>Network</button>
+      <button onClick=${() => open('lineage', id)}>Lineage</button>
+    </p>
   </div>`;
 }

@@ -1,9 +1,9 @@
-// Everybody who ever lived, in typed arrays that grow; what the server tells is laid over what is known.
+// All individuals of an experiment, in typed arrays that grow. Messages of the server update them.
 const REALS = ['born', 'finished', 'fitness', 'seconds', 'flops', 'parameters', 'learning_rate'];
 const WHOLES = ['parent', 'mutation', 'worker', 'version', 'depth'];
 
 export const AXES = {
-  time: { label: 'time of training', key: 'elapsed' },
+  time: { label: 'training time', key: 'elapsed' },
   flops: { label: 'FLOPs spent', key: 'spent' },
   order: { label: 'individuals', key: 'rank' },
 };
@@ -29,7 +29,8 @@ export class Population {
       return bigger;
     };
     for (const name of REALS) this[name] = copy(Float64Array, this[name], NaN);
-    for (const name of WHOLES) this[name] = copy(Int32Array, this[name], name === 'parent' ? -1 : 0);
+    for (const name of WHOLES)
+      this[name] = copy(Int32Array, this[name], name === 'parent' ? -1 : 0);
     this.state = copy(Uint8Array, this.state);
     for (const { key } of Object.values(AXES)) this[key] = copy(Float64Array, this[key], NaN);
     this.room = room;
@@ -40,7 +41,7 @@ export class Population {
     this.derive();
   }
 
-  // Lays a message over what is known; whoever draws calls `derive` first.
+  // Takes over the rows of a message; `derive` must be called before the next drawing.
   take(message) {
     const { rows } = message;
     let most = this.size;
@@ -68,7 +69,7 @@ export class Population {
     }
   }
 
-  // In the order in which they became alive: who was the how-manieth, what had been spent, for how long.
+  // Computes the rank, the FLOPs spent and the time elapsed at the moment each individual finished.
   derive() {
     const { finished, seconds, flops, fitness, size } = this;
     const done = [];
@@ -78,7 +79,8 @@ export class Population {
     const count = order.length;
     const began = new Float64Array(count + 1);
     began[count] = Infinity;
-    for (let i = count - 1; i >= 0; i--) began[i] = Math.min(began[i + 1], finished[order[i]] - seconds[order[i]]);
+    for (let i = count - 1; i >= 0; i--)
+      began[i] = Math.min(began[i + 1], finished[order[i]] - seconds[order[i]]);
     let elapsed = 0;
     let spent = 0;
     let previous = -Infinity;
@@ -95,7 +97,7 @@ export class Population {
     this.placeUnfinished();
   }
 
-  // Whoever has no result yet stands where the experiment was when it was born.
+  // An individual without a result is placed where the experiment was when it was born.
   placeUnfinished() {
     for (let row = 0; row < this.size; row++) {
       if (!Number.isNaN(this.fitness[row])) continue;
@@ -103,7 +105,7 @@ export class Population {
     }
   }
 
-  // A moment on the wall clock as a place on an axis.
+  // Converts a moment on the wall clock to a position on an axis.
   at(key, moment) {
     let low = 0;
     let high = this.order.length;
@@ -115,7 +117,7 @@ export class Population {
     return low ? this[key][this.order[low - 1]] : 0;
   }
 
-  // The best so far, as a staircase: only where it rises, and the end.
+  // Returns the best fitness so far as a step curve: each point where it rises, and its end.
   records(key) {
     const xs = [];
     const ys = [];
@@ -136,7 +138,8 @@ export class Population {
     let found = -1;
     for (let i = 0; i < this.order.length; i++) {
       const row = this.order[i];
-      if (this.state[row] === 65 && (found < 0 || this.fitness[row] > this.fitness[found])) found = row;
+      if (this.state[row] === 65 && (found < 0 || this.fitness[row] > this.fitness[found]))
+        found = row;
     }
     return found;
   }

@@ -173,7 +173,7 @@ def test_a_run_that_goes_on_gains_dots_without_a_reload(page, client, folder):
     until_dots(page, dots(page) + 4)
     assert page.evaluate("window.marked")
     assert pixels_drawn(page) > 20
-    page.wait_for_selector(".pill:has-text('going on')")
+    page.wait_for_selector(".pill:has-text('running')")
     picture(page, "population-going")
     # The dashboard that `genepool run --dashboard` started beside its workers looks at the same run.
     line = wait_for(lambda: re.search(r"dashboard  (http://127.0.0.1:\d+/)", (folder / "run.txt").read_text()))
@@ -383,10 +383,10 @@ def test_a_page_from_elsewhere_gets_nothing_and_changes_nothing(page, client, fo
 def test_an_empty_one_and_one_that_cannot_be_read_say_so(page, client):
     page.excused.append("404")
     page.goto(at(client, "population", "empty"))
-    page.wait_for_selector("text=Nobody lives here yet")
+    page.wait_for_selector("text=No individuals yet")
     picture(page, "state-empty")
     page.goto(f"{client.address}#/population/{client.keys()['torn']}")
-    page.wait_for_selector("text=It cannot be read")
+    page.wait_for_selector("text=The experiment cannot be read")
     picture(page, "state-broken")
 
 

@@ -1,7 +1,8 @@
-// How facts look: numbers with units.
+// Formats numbers, times and identifiers for the page.
 const POWERS = ['', 'k', 'M', 'G', 'T', 'P', 'E', 'Z'];
 
-export const percent = (share, digits = 1) => (share == null || Number.isNaN(share) ? '–' : `${(100 * share).toFixed(digits)} %`);
+export const percent = (share, digits = 1) =>
+  share == null || Number.isNaN(share) ? '–' : `${(100 * share).toFixed(digits)} %`;
 
 export function amount(value) {
   if (value == null || Number.isNaN(value)) return '–';
@@ -10,7 +11,8 @@ export function amount(value) {
   return `${+(value / 1000 ** power).toPrecision(3)} ${POWERS[power]}`;
 }
 
-export const flop = (value, unit = 'FLOP') => `${amount(value)}${Math.abs(value) < 1000 ? ' ' : ''}${unit}`;
+export const flop = (value, unit = 'FLOP') =>
+  `${amount(value)}${Math.abs(value) < 1000 ? ' ' : ''}${unit}`;
 
 export const whole = (value) => (value == null ? '–' : Math.round(value).toLocaleString('en'));
 
@@ -21,17 +23,44 @@ export function span(seconds) {
   if (s < 10) return `${s.toFixed(1)} s`;
   if (s < 60) return `${Math.round(s)} s`;
   if (s < 3600) return `${Math.floor(s / 60)} m ${String(Math.round(s) % 60).padStart(2, '0')} s`;
-  if (s < 172800) return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, '0')} m`;
+  if (s < 172800)
+    return `${Math.floor(s / 3600)} h ${String(Math.floor((s % 3600) / 60)).padStart(2, '0')} m`;
   return `${(s / 86400).toFixed(1)} days`;
 }
 
-// Distances between ticks of time that people like.
-export const INCREMENTS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, ...[1, 2, 5, 10, 20, 50].map((days) => 86400 * days)];
+// These are the usual distances in seconds between the ticks of a time axis.
+export const INCREMENTS = [
+  0.01,
+  0.02,
+  0.05,
+  0.1,
+  0.2,
+  0.5,
+  1,
+  2,
+  5,
+  10,
+  15,
+  30,
+  60,
+  120,
+  300,
+  600,
+  900,
+  1800,
+  3600,
+  7200,
+  10800,
+  21600,
+  43200,
+  ...[1, 2, 5, 10, 20, 50].map((days) => 86400 * days),
+];
 
-// Of an axis: as many digits as the distance between two ticks needs.
+// Labels the ticks of a time axis with as many digits as the distance between two ticks needs.
 export function ticks(values) {
   const step = values[1] - values[0];
-  if (!(values.at(-1) < 60)) return values.map((value) => (value ? span(value).replace(/ 00 [sm]$|[.]0(?= s$)/, '') : '0'));
+  if (!(values.at(-1) < 60))
+    return values.map((value) => (value ? span(value).replace(/ 00 [sm]$|[.]0(?= s$)/, '') : '0'));
   const digits = step < 0.1 ? 2 : Number.isInteger(step) ? 0 : 1;
   return values.map((value) => (value == null ? '' : `${value.toFixed(digits)} s`));
 }
@@ -40,12 +69,15 @@ export const clock = (wall) => (wall ? new Date(1000 * wall).toLocaleString() : 
 
 export const bytes = (value) => flop(value, 'B');
 
-// A difference of two fitnesses; percent of percent would be something else.
-export const points = (gain) => `${gain >= 0 ? '+' : '−'}${(100 * Math.abs(gain)).toFixed(2)} points`;
+// A difference of two fitnesses is given in points, because percent would be ambiguous.
+export const points = (gain) =>
+  `${gain >= 0 ? '+' : '−'}${(100 * Math.abs(gain)).toFixed(2)} points`;
 
-export const several = (count, one, more = `${one}s`) => `${whole(count)} ${count === 1 ? one : more}`;
+export const several = (count, one, more = `${one}s`) =>
+  `${whole(count)} ${count === 1 ? one : more}`;
 
-export const rate = (value) => (value == null || Number.isNaN(value) ? '–' : `${+value.toPrecision(3)}`);
+export const rate = (value) =>
+  value == null || Number.isNaN(value) ? '–' : `${+value.toPrecision(3)}`;
 
 export const short = (id) => (id ? `…${id.slice(-6)}` : '');
 

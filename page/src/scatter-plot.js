@@ -1,11 +1,11 @@
-// The cloud of dots: axes, scales and the staircase are uPlot's; the dots go into a buffer of pixels of our own, which is
-// what makes 100,000 of them redraw in milliseconds.
+// The scatter plot of all individuals. uPlot draws the axes, the scales and the step curve; the
+// dots are written to a pixel buffer, so that 100,000 of them are redrawn in milliseconds.
 import uPlot from 'uplot';
 import { palette } from './colours.js';
 import { clipped, discOf } from './discs.js';
-import { listenKeys, listenPointers } from './hands.js';
+import { listenKeys, listenPointers } from './interaction.js';
 import { AXES } from './population.js';
-import { INCREMENTS, amount, percent, ticks } from './words.js';
+import { INCREMENTS, amount, percent, ticks } from './format.js';
 
 const TRAINING = 84;
 const ALIVE = 65;
@@ -17,14 +17,14 @@ const AXIS_VALUES = {
   order: (values) => values.map((value) => (Number.isInteger(value) ? amount(value) : '')),
 };
 
-export class Cloud {
+export class ScatterPlot {
   constructor(root, { onHover, onSelect, onView }) {
     Object.assign(this, { root, onHover, onSelect, onView });
     this.axis = 'time';
-    this.view = null; // null: everything, also what comes
+    this.view = null; // While this is null, the view always includes all individuals.
     this.selected = -1;
     this.marks = [];
-    this.frames = { count: 0, milliseconds: 0 }; // of what was drawn last
+    this.frames = { count: 0, milliseconds: 0 }; // This describes the latest redraw.
     this.ring = document.createElement('div');
     this.ring.className = 'ring';
     this.ring.hidden = true;
@@ -41,18 +41,18 @@ export class Cloud {
     this.plot = null;
   }
 
-  // -- what is shown --------------------------------------------------------------------------------------------------
+  // -- Contents --
 
   show(population, { axis, mode, colours, selected, marks }) {
     const other = axis !== this.axis || !this.plot;
     if (axis !== this.axis) this.view = null;
     Object.assign(this, { population, axis, mode, colours, selected, marks });
     this.xs = population[AXES[axis].key];
-    this.staircase = population.records(AXES[axis].key);
+    this.steps = population.records(AXES[axis].key);
     this.grid = null;
     if (other) this.build();
     else {
-      this.plot.setData(this.staircase, false);
+      this.plot.setData(this.steps, false);
       this.rescale();
     }
   }
@@ -66,7 +66,12 @@ export class Cloud {
     if (!this.population) return;
     const theme = palette();
     const { width, height } = this.room();
-    const axis = { stroke: theme.faint, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.line, width: 1 }, font: '12px system-ui' };
+    const axis = {
+      stroke: theme.faint,
+      grid: { stroke: theme.line, width: 1 },
+      ticks: { stroke: theme.line, width: 1 },
+      font: '12px system-ui',
+    };
     const plain = { auto: false, range: (plot, low, high) => [low, high] };
     const extent = this.extent();
     this.plot = new uPlot(
@@ -74,16 +79,54 @@ export class Cloud {
         width,
         height,
         legend: { show: false },
-        cursor: { drag: { x: false, y: false, setScale: false }, points: { show: false }, x: false, y: false },
-        scales: { x: { time: false, ...plain, min: extent.x0, max: extent.x1 }, y: { ...plain, min: extent.y0, max: extent.y1 } },
+        cursor: {
+          drag: { x: false, y: false, setScale: false },
+          points: { show: false },
+          x: false,
+          y: false,
+        },
+        scales: {
+          x: { time: false, ...plain, min: extent.x0, max: extent.x1 },
+          y: { ...plain, min: extent.y0, max: extent.y1 },
+        },
         axes: [
-          { ...axis, ...(this.axis === 'time' ? { incrs: INCREMENTS } : {}), values: (plot, values) => AXIS_VALUES[this.axis](values), label: AXES[this.axis].label, size: 34, labelSize: 20, labelFont: '12px system-ui', space: 70 },
-          { ...axis, values: (plot, values) => values.map((value) => (value < 0 ? '' : percent(value, values[1] - values[0] < 0.0099 ? 1 : 0))), size: 54, label: 'fitness', labelSize: 18, labelFont: '12px system-ui' },
+          {
+            ...axis,
+            ...(this.axis === 'time' ? { incrs: INCREMENTS } : {}),
+            values: (plot, values) => AXIS_VALUES[this.axis](values),
+            label: AXES[this.axis].label,
+            size: 34,
+            labelSize: 20,
+            labelFont: '12px system-ui',
+            space: 70,
+          },
+          {
+            ...axis,
+            values: (plot, values) =>
+              values.map((value) =>
+                value < 0 ? '' : percent(value, values[1] - values[0] < 0.0099 ? 1 : 0),
+              ),
+            size: 54,
+            label: 'fitness',
+            labelSize: 18,
+            labelFont: '12px system-ui',
+          },
         ],
-        series: [{}, { stroke: theme.record, width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } }],
-        hooks: { drawAxes: [() => this.drawDots()], draw: [() => this.drawMarks(), () => this.drawChosen()] },
+        series: [
+          {},
+          {
+            stroke: theme.record,
+            width: 2,
+            paths: uPlot.paths.stepped({ align: 1 }),
+            points: { show: false },
+          },
+        ],
+        hooks: {
+          drawAxes: [() => this.drawDots()],
+          draw: [() => this.drawMarks(), () => this.drawChosen()],
+        },
       },
-      this.staircase,
+      this.steps,
       this.root,
     );
     this.plot.over.append(this.ring);
@@ -92,7 +135,10 @@ export class Cloud {
   }
 
   room() {
-    return { width: Math.max(200, this.root.clientWidth), height: Math.max(200, this.root.clientHeight) };
+    return {
+      width: Math.max(200, this.root.clientWidth),
+      height: Math.max(200, this.root.clientHeight),
+    };
   }
 
   fit() {
@@ -100,7 +146,7 @@ export class Cloud {
     else if (this.population) this.build();
   }
 
-  // -- the part that is seen ------------------------------------------------------------------------------------------
+  // -- Visible range --
 
   extent() {
     const { population, xs } = this;
@@ -115,7 +161,12 @@ export class Cloud {
     }
     if (low > high) [low, high] = [0, 1];
     const margin = Math.max(0.02, 0.06 * (high - low));
-    return { x0: -0.015 * (right || 1), x1: 1.015 * (right || 1), y0: low - margin < 0.12 ? -0.012 : low - margin, y1: high + margin };
+    return {
+      x0: -0.015 * (right || 1),
+      x1: 1.015 * (right || 1),
+      y0: low - margin < 0.12 ? -0.012 : low - margin,
+      y1: high + margin,
+    };
   }
 
   rescale() {
@@ -137,7 +188,7 @@ export class Cloud {
     });
   }
 
-  // Around a place of the plot (0 to 1 in both directions, from the lower left).
+  // Zooms around a point of the plot (0 to 1 in both directions, from the lower left).
   zoom(factor, px = 0.5, py = 0.5) {
     const { x0, x1, y0, y1 } = this.view || this.extent();
     const everything = this.extent();
@@ -145,7 +196,12 @@ export class Cloud {
     const high = Math.min(factor * (y1 - y0), 4 * (everything.y1 - everything.y0));
     if (wide < 1e-6 * (everything.x1 - everything.x0) || high < 1e-6) return;
     const [cx, cy] = [x0 + px * (x1 - x0), y0 + py * (y1 - y0)];
-    this.look({ x0: cx - px * wide, x1: cx + (1 - px) * wide, y0: cy - py * high, y1: cy + (1 - py) * high });
+    this.look({
+      x0: cx - px * wide,
+      x1: cx + (1 - px) * wide,
+      y0: cy - py * high,
+      y1: cy + (1 - py) * high,
+    });
   }
 
   pan(dx, dy) {
@@ -154,14 +210,18 @@ export class Cloud {
     this.look({ x0: x0 + mx, x1: x1 + mx, y0: y0 + my, y1: y1 + my });
   }
 
-  // -- drawing --------------------------------------------------------------------------------------------------------
+  // -- Drawing --
 
   radius() {
     const count = this.population.order.length;
-    const points = count < 300 ? 4.5 : count < 2000 ? 3.2 : count < 10000 ? 2.4 : count < 50000 ? 1.7 : 1.2;
+    const points =
+      count < 300 ? 4.5 : count < 2000 ? 3.2 : count < 10000 ? 2.4 : count < 50000 ? 1.7 : 1.2;
     const { x0, x1 } = this.view || this.extent();
     const everything = this.extent();
-    const nearer = Math.min(1.8, Math.max(1, Math.log10((everything.x1 - everything.x0) / (x1 - x0)) + 1));
+    const nearer = Math.min(
+      1.8,
+      Math.max(1, Math.log10((everything.x1 - everything.x0) / (x1 - x0)) + 1),
+    );
     return Math.max(1, Math.round(points * nearer * devicePixelRatio));
   }
 
@@ -197,7 +257,7 @@ export class Cloud {
         if (x >= radius && y >= radius && x < wide - radius && y < high - radius) {
           const centre = y * wide + x;
           for (let k = 0; k < disc.flat.length; k++) target[centre + disc.flat[k]] = colour;
-          // Soft edges, but never over another dot: transparent there would be a hole in it.
+          // Soft edges are not drawn over another dot, where they would look like a hole.
           for (let k = 0; k < disc.rim.length; k++) {
             const at = centre + disc.rim[k];
             if (!target[at]) target[at] = (colour & 0xffffff) | disc.cover[k];
@@ -207,7 +267,13 @@ export class Cloud {
     }
     context.putImageData(this.pixels, 0, 0);
     plot.ctx.drawImage(this.buffer, Math.round(left), Math.round(top));
-    this.frames = { count: this.frames.count + 1, milliseconds: performance.now() - started, rows: order.length, across: this.axis, colour: this.mode };
+    this.frames = {
+      count: this.frames.count + 1,
+      milliseconds: performance.now() - started,
+      rows: order.length,
+      across: this.axis,
+      colour: this.mode,
+    };
   }
 
   inside(draw) {
@@ -220,7 +286,7 @@ export class Cloud {
     ctx.restore();
   }
 
-  // Settings that changed, and interventions: where they came into force.
+  // Marks where changes of settings and interventions came into force.
   drawMarks() {
     const { plot, marks, population } = this;
     const theme = palette();
@@ -240,17 +306,22 @@ export class Cloud {
         ctx.stroke();
         const late = x > plot.bbox.left + 0.7 * plot.bbox.width;
         ctx.textAlign = late ? 'right' : 'left';
-        const at = [mark.text, x + (late ? -5 : 5) * devicePixelRatio, plot.bbox.top + (14 + 14 * (i % 3)) * devicePixelRatio];
+        const at = [
+          mark.text,
+          x + (late ? -5 : 5) * devicePixelRatio,
+          plot.bbox.top + (14 + 14 * (i % 3)) * devicePixelRatio,
+        ];
         ctx.strokeStyle = theme.ground;
         ctx.lineWidth = 4 * devicePixelRatio;
         ctx.setLineDash([]);
-        ctx.strokeText(...at); // dots and lines stay off the letters
+        ctx.strokeText(...at); // The outline keeps dots and lines off the letters.
         ctx.fillText(...at);
       });
     });
   }
 
-  // Rings for those in training (at their parent's height), the line of the chosen one's ancestors, and the chosen one.
+  // Draws one ring per individual in training (at the height of its parent), and the chosen
+  // individual with the line of its ancestors.
   drawChosen() {
     const { population, selected } = this;
     const theme = palette();
@@ -294,16 +365,27 @@ export class Cloud {
   }
 
   place(row, canvas = false) {
-    return [this.plot.valToPos(this.xs[row], 'x', canvas), this.plot.valToPos(this.height(row), 'y', canvas)];
+    return [
+      this.plot.valToPos(this.xs[row], 'x', canvas),
+      this.plot.valToPos(this.height(row), 'y', canvas),
+    ];
   }
 
-  // -- finding the dot under the pointer --------------------------------------------------------------------------------
+  // -- The dot under the pointer --
 
-  // Dots by cells of the plot; made when it is first asked after the plot changed.
+  // Sorts the dots into cells of the plot; the result is kept until the plot changes.
   cells() {
     const { plot, population } = this;
     const { x, y } = plot.scales;
-    const key = [x.min, x.max, y.min, y.max, population.size, plot.over.clientWidth, plot.over.clientHeight].join();
+    const key = [
+      x.min,
+      x.max,
+      y.min,
+      y.max,
+      population.size,
+      plot.over.clientWidth,
+      plot.over.clientHeight,
+    ].join();
     if (this.grid?.key === key) return this.grid;
     const [wide, high] = [plot.over.clientWidth, plot.over.clientHeight];
     const columns = Math.ceil(wide / CELL) + 1;
