@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from genepool.cli import cli
 from genepool.experiment import Experiment
-from genepool.experiment.worker_process import WorkerOptions, work
+from genepool.experiment.worker_process import WorkerOptions, run_worker
 from genepool.settings import override, preset
 
 
@@ -49,7 +49,7 @@ def evolved(directory: Path, *settings: str) -> Experiment:
 def work_on(experiment: Experiment) -> None:
     """One worker, until the budget is spent."""
     with _own_signals():
-        work(WorkerOptions(directory=str(experiment.path), number=0, device="cpu"))
+        run_worker(WorkerOptions(directory=str(experiment.path), number=0, device="cpu"))
 
 
 @contextlib.contextmanager
