@@ -45,6 +45,8 @@ from genepool.population.directory.workers import Presence
 from genepool.population.directory.writer import Writer, check_result, promise
 from genepool.population.individual import STRIKES, Birth, Census, Checkpoint, Fossil, Individual, Result, State
 
+_ENDS = {State.DEAD: "kill", State.FAILED: "fail", State.QUARANTINED: "quarantine"}
+
 
 class DirectoryPopulation(DirectoryView, Population):
     """One worker's view of a population directory; `establish` makes one, `open` joins it."""
@@ -55,7 +57,7 @@ class DirectoryPopulation(DirectoryView, Population):
         self._presence = Presence(files, f"{path}/workers", manifest.lease)
         self.who = self._presence.who
         self._survey = Survey(files, self._shards, self._presence)
-        self._writer = Writer(files, self._shards, self._contents)
+        self._writer = Writer(files, self._shards)
         self._ids = self._draw_ids()
         # The record that was written last: nobody may change it, so the next look at it need not read it back.
         self._newborn: Birth | None = None
@@ -108,9 +110,6 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def orphans(self) -> list[Individual]:
         return self._survey.orphans()
-
-    def abandoned(self, individual: Individual) -> bool:
-        return individual.state is State.TRAINING and self._presence.abandoned(individual)
 
     def garbage(self) -> list[Individual]:
         spare = self._writer.spare
@@ -226,14 +225,6 @@ class DirectoryPopulation(DirectoryView, Population):
             self._writer.drop_inherited(alive)
         return alive
 
-    def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
-        self._require_own(individual)
-        failed = individual.failed(self.who, names.valid_why(why))
-        if reason:
-            with self._writing_into(individual):
-                self._writer.write_reason(individual, reason)
-        return self._move("fail", individual, failed, sync=True)
-
     def hand_over(self, individual: Individual) -> Individual:
         self._require_own(individual)
         return self._move("hand-over", individual, individual.handed_over(), sync=True)
@@ -241,7 +232,7 @@ class DirectoryPopulation(DirectoryView, Population):
     def take_over(self, individual: Individual) -> Individual:
         self._survey.settled(individual)
         if individual.claim >= names.MAX_CLAIM - 1:
-            return self._move("fail", individual, individual.failed(self.who, "claims"), sync=True)
+            return self._move("fail", individual, individual.ended(State.FAILED, self.who, "claims"), sync=True)
         progressed = self._progressed(individual)
         mine = self._move("take-over", individual, individual.taken_over(self.who, progressed=progressed))
         if (alive := self._adopted(mine)) is not None:
@@ -259,24 +250,16 @@ class DirectoryPopulation(DirectoryView, Population):
         mine = steps.pop(individual.attempt, -1)
         return mine > max(steps.values(), default=-1)
 
-    def kill(self, individual: Individual, why: str = "lost") -> Individual:
-        # Not synced: after a power loss the victim is simply alive again.
-        return self._move("kill", individual, individual.killed(self.who, names.valid_why(why)))
-
-    def quarantine(self, individual: Individual, why: str) -> Individual:
+    def end(self, individual: Individual, state: State, why: str, reason: str = "") -> Individual:
+        if state is State.FAILED:
+            self._require_own(individual)
         self._survey.settled(individual)
-        put_aside = individual.quarantined(self.who, names.valid_why(why))
-        return self._move("quarantine", individual, put_aside, sync=True)
-
-    def strip(self, individual: Individual) -> None:
-        individual.collected(self.who)
-        try:
+        ended = individual.ended(state, self.who, names.valid_why(why))
+        if reason:
             with self._writing_into(individual):
-                # A kill is not synced; weights must not go before it is certain that the victim stays dead.
-                self._files.sync_dir(self._shards.shard(individual.id))
-                self._writer.strip(individual)
-        except Damaged as damage:
-            raise self._met_damage(individual, damage) from damage
+                self._writer.write_reason(individual, reason)
+        # A kill is not synced: after a power loss the victim is simply alive again.
+        return self._move(_ENDS[state], individual, ended, sync=state is not State.DEAD)
 
     def collect(self, individual: Individual) -> None:
         self._survey.settled(individual)
@@ -291,9 +274,9 @@ class DirectoryPopulation(DirectoryView, Population):
     def _archive(self, individual: Individual) -> Fossil:
         birth = self.read_birth(individual)
         if individual.state is State.DEAD:
-            fossil = Fossil(name=names.encode(individual), birth=birth, result=self.read_result(individual))
+            fossil = Fossil(individual=individual, birth=birth, result=self.read_result(individual))
         else:
-            fossil = Fossil(name=names.encode(individual), birth=birth, reason=self._contents.reason(individual))
+            fossil = Fossil(individual=individual, birth=birth, reason=self._contents.reason(individual))
         try:
             self._presence.archive.add(fossil)
         except OSError as error:

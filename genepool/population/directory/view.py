@@ -11,7 +11,7 @@ from genepool.errors import DataError, GenepoolError, StorageError
 from genepool.population.contract import PopulationView
 from genepool.population.directory import names
 from genepool.population.directory.archive import Excavation, FossilTail
-from genepool.population.directory.contents import Contents, Damaged, Missing
+from genepool.population.directory.contents import Contents, Damaged
 from genepool.population.directory.files import Files
 from genepool.population.directory.manifest import Manifest, read_manifest
 from genepool.population.directory.shards import Known, Shards, Sweep
@@ -83,12 +83,10 @@ class DirectoryView(PopulationView):
         for name in result.files:
             self._stored(individual, result, name)
 
-    def _stored(self, individual: Individual, result: Result, name: str) -> bytes | None:
+    def _stored(self, individual: Individual, result: Result, name: str) -> bytes:
         try:
             return self._contents.stored(individual, result, name)
         except Damaged as damage:
-            if isinstance(damage, Missing) and individual.state is State.DEAD:
-                return None  # stripped
             raise self._met_damage(individual, damage) from damage
 
     def inherited_weights(self, individual: Individual) -> tuple[bytes, ...]:

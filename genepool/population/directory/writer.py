@@ -14,7 +14,7 @@ import msgspec
 
 from genepool.errors import ConcurrencyError
 from genepool.population.directory import names
-from genepool.population.directory.contents import LARGEST_FILE, Contents, sha256
+from genepool.population.directory.contents import LARGEST_FILE, sha256
 from genepool.population.directory.files import NO_LINKS, Files
 from genepool.population.directory.shards import Shards, commit
 from genepool.population.individual import Birth, Checkpoint, Individual, Result, StoredFile
@@ -37,10 +37,9 @@ def check_result(fitness: float, files: Mapping[str, bytes]) -> None:
 class Writer:
     """Writes inside the individuals of one worker."""
 
-    def __init__(self, files: Files, shards: Shards, contents: Contents) -> None:
+    def __init__(self, files: Files, shards: Shards) -> None:
         self._files = files
         self._shards = shards
-        self._contents = contents
         self.spare: Individual | None = None
         """Collected, and its directory empty: the next newborn's, since some file systems take long to make one."""
 
@@ -150,14 +149,6 @@ class Writer:
         if spare is not None:
             with contextlib.suppress(OSError):
                 self._files.rmdir(self._shards.path(spare))
-
-    def strip(self, individual: Individual) -> None:
-        """Removes everything large from a DEAD or FAILED individual."""
-        path = self._shards.path(individual)
-        for name in self._contents.entries(individual):
-            found = names.parse_of_attempt(name)
-            if names.is_inherited(name) or (found and found[1] not in (names.RESULT, names.FAILURE)):
-                self._files.remove_tree(f"{path}/{name}")
 
 
 def _is_checkpoint(name: str, attempt: str) -> bool:
