@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from genepool.analysis import Row, lineage
-from genepool.analysis.lineage import MIGRATION
+from genepool.analysis import MIGRATION, Row, lineage
 from genepool.errors import DataError, SettingsError, shown
 from genepool.evaluation import Evaluation
 from genepool.experiment import Experiment

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.analysis import History, Row, lineage
-from genepool.analysis.lineage import find
+from genepool.analysis import History, Row, find, lineage
 from genepool.dna import codec, requirements
 from genepool.errors import ConcurrencyError, DataError, ExportError, shown
 from genepool.experiment import Experiment

@@ -19,9 +19,8 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from genepool.analysis import History
+from genepool.analysis import History, Observer
 from genepool.dashboard import export
-from genepool.dashboard.reader import Reader
 from genepool.population import DirectoryView
 from tests.support.dashboards import Client, dashboard, wait_for
 
@@ -108,10 +107,10 @@ class Follower:
                 facts = map(_facts, rows["state"], rows["fitness"])
                 self.everybody.update(zip(rows["id"], facts, strict=True))
                 self._cursor = cursor
-            elif name == "standing":
+            elif name == "status":
                 self.troubles.add(document["trouble"])
             elif self._cursor:
-                self.troubles.add("its feed begin anew")
+                self.troubles.add("its feed start again")
             if self._over.is_set() or number == STAYS:
                 break
         feed.close()
@@ -121,8 +120,8 @@ class Follower:
         now = time.time()
 
         def is_told() -> bool:
-            standing = self._client.standing(self._key)
-            return bool(self.troubles - {""}) or (standing["seen_at"] > now and standing["cursor"] == self._cursor)
+            status = self._client.status(self._key)
+            return bool(self.troubles - {""}) or (status["seen_at"] > now and status["cursor"] == self._cursor)
 
         wait_for(is_told)
         self._over.set()
@@ -148,13 +147,13 @@ def main() -> None:
 
 def look(place: Path, over: threading.Event) -> dict[str, Any]:
     """What a reader knows in the end, and which faults it met."""
-    reader, troubles = Reader(place), set()
+    observer, troubles = Observer(place), set()
     while not over.wait(0.05):
-        reader.refresh()
-        troubles.add(reader.trouble)
-    reader.refresh()
-    troubles |= {reader.trouble, *reader.damaged}
-    table = reader.table
+        observer.refresh()
+        troubles.add(observer.trouble)
+    observer.refresh()
+    troubles |= {observer.trouble, *observer.reader.damaged}
+    table = observer.table
     everybody = {
         who: _facts(chr(table.get(row, "state")), table.get(row, "fitness")) for who, row in table.rows.items()
     }

@@ -56,11 +56,11 @@ def evolve(where: Experiment, births: int) -> None:
     """Really evolves in the directory, with one worker, for so many births."""
     judge, ledger = Judge(), Ledger(where.view())
     ledger.refresh()
-    goal = len(ledger.entries) + births
+    goal = len(ledger) + births
 
     def enough() -> str | None:
         ledger.refresh()
-        return "enough" if len(ledger.entries) >= goal else None
+        return "enough" if len(ledger) >= goal else None
 
     worker = where.worker(0, lambda version: judge, enough)
     worker.run()
@@ -114,7 +114,7 @@ class Client:
     def keys(self) -> dict[str, str]:
         return {one["name"]: one["key"] for one in self.get("/api/experiments")["experiments"]}
 
-    def standing(self, key: str) -> Any:
+    def status(self, key: str) -> Any:
         return self.get(f"/api/experiments/{key}")
 
     def events(self, key: str, since: str = "", last: str = "") -> Iterator[tuple[str, str, Any]]:

@@ -17,10 +17,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from genepool.population.directory import names
 from genepool.population.directory.files import Files
-from genepool.population.directory.log import Log, LogTail, in_a_line, read_logs
-from genepool.population.individual import Fossil, Individual
+from genepool.population.directory.log import Log, in_a_line, read_logs
+from genepool.population.individual import Fossil
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,22 +109,3 @@ class Excavation:
                 yield place, decoder.decode(document)
             except (msgspec.MsgspecError, ValueError, RecursionError):
                 self.damaged.append(place)
-
-
-class FossilTail:
-    """The archives as somebody reads them who comes back: each fossil once, with the individual that it was."""
-
-    def __init__(self, files: Files, workers: str) -> None:
-        self._tail = LogTail(files, workers, "archive")
-
-    def more(self) -> Iterator[tuple[Fossil, Individual]]:
-        """The fossils that were not there before; what is damaged is left out."""
-        decoder = msgspec.json.Decoder(Fossil)
-        for document in self._tail.more():
-            try:
-                fossil = decoder.decode(document)
-            except (msgspec.MsgspecError, RecursionError):
-                continue
-            individual = names.parse(fossil.name)
-            if individual is not None:
-                yield fossil, individual

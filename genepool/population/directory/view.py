@@ -10,11 +10,13 @@ from typing import Self
 from genepool.errors import DataError, GenepoolError, StorageError
 from genepool.population.contract import PopulationView
 from genepool.population.directory import names
-from genepool.population.directory.archive import Excavation, FossilTail
+from genepool.population.directory.archive import Excavation
 from genepool.population.directory.contents import Contents, Damaged
 from genepool.population.directory.files import Files
+from genepool.population.directory.log import LogTail, Place, read_place
 from genepool.population.directory.manifest import Manifest, read_manifest
 from genepool.population.directory.shards import Known, Shards, Sweep
+from genepool.population.directory.workers import WorkerFiles
 from genepool.population.individual import Birth, Census, Checkpoint, Fossil, Individual, Result, State
 
 
@@ -115,9 +117,17 @@ class DirectoryView(PopulationView):
             raise StorageError(f"The archives in {self._root}/workers cannot be read: {error}.") from error
         yield from found.values()
 
-    def fossil_tail(self) -> FossilTail:
-        """The archives for somebody who comes back for more."""
-        return FossilTail(self._files, f"{self._root}/workers")
+    def log_tail(self, *kinds: str) -> LogTail:
+        """The logs of some kinds, for an incremental reader."""
+        return LogTail(self._files, f"{self._root}/workers", *kinds)
+
+    def read_log(self, place: Place) -> bytes | None:
+        """The document at a place in a log; None if something else is there now."""
+        return read_place(self._files, place)
+
+    def worker(self, who: str) -> WorkerFiles:
+        """What a worker has published about itself."""
+        return WorkerFiles(self._files, f"{self._root}/workers/{who}")
 
     def _met_damage(self, individual: Individual, damage: Damaged) -> GenepoolError:
         return DataError(f"Individual {individual.id} is damaged: {damage}; `genepool check` tells more.")

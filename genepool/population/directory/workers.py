@@ -93,7 +93,8 @@ class _Sighting(NamedTuple):
     looked: float
 
 
-_HEARTBEAT_BYTES = 64
+HEARTBEAT, INFO = "heartbeat", "info.json"
+_HEARTBEAT_BYTES, _INFO_BYTES = 64, 4096
 
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +104,27 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
     process: int
     started: float
     version: str
+
+
+class WorkerFiles:
+    """A worker's own files, as observers read them."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files, self._directory = files, directory
+
+    def heartbeat(self) -> bytes:
+        """The latest heartbeat; empty if there is none."""
+        try:
+            return self._files.load(f"{self._directory}/{HEARTBEAT}", _HEARTBEAT_BYTES)
+        except OSError:
+            return b""
+
+    def info(self) -> Info | None:
+        """What the worker says about itself."""
+        try:
+            return msgspec.json.decode(self._files.load(f"{self._directory}/{INFO}", _INFO_BYTES), type=Info)
+        except (OSError, msgspec.MsgspecError):
+            return None
 
 
 class Presence:
@@ -137,7 +159,7 @@ class Presence:
         host, process = self._files.process()
         info = Info(host=host, process=process, started=self._files.wall(), version=__version__)
         with contextlib.suppress(OSError):
-            self._files.save(f"{self._directory}/info.json", msgspec.json.encode(info))
+            self._files.save(f"{self._directory}/{INFO}", msgspec.json.encode(info))
         self.heartbeat("start", 0)
 
     def heartbeat(self, phase: str, step: int) -> None:
@@ -145,12 +167,12 @@ class Presence:
         value = self._pulse.due(phase, step, self._files.monotonic())
         if value is not None:
             with contextlib.suppress(OSError):
-                self._files.overwrite(f"{self._directory}/heartbeat", value)
+                self._files.overwrite(f"{self._directory}/{HEARTBEAT}", value)
                 self._pulse.written(self._files.monotonic())
 
     def _read_heartbeat(self, who: str) -> bytes:
         try:
-            return self._files.load(f"{self._workers}/{who}/heartbeat", _HEARTBEAT_BYTES)
+            return self._files.load(f"{self._workers}/{who}/{HEARTBEAT}", _HEARTBEAT_BYTES)
         except OSError as error:
             # Not there at all is a value like any other. Unreadable just now proves nothing: it counts as a change.
             return b"" if error.errno == errno.ENOENT else self._files.urandom(8)
