@@ -12,7 +12,7 @@ from genepool.analysis import Observer, Status, Terms, WorkerMonitor, records_of
 from genepool.errors import GenepoolError, shown
 from genepool.experiment import Experiment
 from genepool.experiment.versions import settings_changes
-from genepool.population.individual import FREE
+from genepool.population import FREE
 from genepool.settings import FIXED, to_values
 
 VERSION = 2

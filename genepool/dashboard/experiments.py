@@ -16,8 +16,7 @@ from genepool.analysis import Observer, WorkerMonitor
 from genepool.dashboard import documents
 from genepool.dashboard.individual import Details
 from genepool.errors import GenepoolError, PopulationFormatError, shown
-from genepool.population import Files
-from genepool.population.directory.manifest import read_manifest
+from genepool.population import Files, read_manifest
 
 DEEPEST = 4
 """Levels of folders in which experiments are found."""

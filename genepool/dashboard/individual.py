@@ -12,7 +12,7 @@ from genepool.dna import DNA, Conv, Shape, requirements, shapes
 from genepool.errors import DataError, GenepoolError, InvalidDNAError
 from genepool.evaluation import Evaluation
 from genepool.experiment import Experiment
-from genepool.population import State
+from genepool.population import State, worker_of
 from genepool.settings import Settings
 
 MOST_ANCESTORS = 1000
@@ -50,7 +50,7 @@ class Details:
             "born": birth.created,
             "finished": row.result.finished if row.result else None,
             "settings_version": birth.settings_version,
-            "worker": row.individual.owner if row.result is None else row.result.attempt.partition("-")[2],
+            "worker": row.individual.owner if row.result is None else worker_of(row.result.attempt),
             "attempt": row.individual.claim,
             "plan": birth.plan,
             "steps": evaluation.steps,

@@ -42,8 +42,7 @@ from genepool.evolution.reproduction import (
 from genepool.evolution.selection import Pair, Selection, tournament
 from genepool.evolution.set_point import SetPoint
 from genepool.evolution.training_budget import SHORTEST, Phase, Planning
-from genepool.population import Birth, Checkpoint, Individual, Population, State
-from genepool.population.directory.names import WEIGHTS
+from genepool.population import WEIGHTS, Birth, Checkpoint, Individual, Population, State
 
 log = logging.getLogger(__name__)
 

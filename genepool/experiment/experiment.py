@@ -56,10 +56,13 @@ from genepool.experiment.rules import (
 )
 from genepool.experiment.start import Start, keep, recall
 from genepool.experiment.stopping import StopCondition
-from genepool.population import DirectoryPopulation, DirectoryView, Files, State
-from genepool.population.directory.manifest import (
+from genepool.population import (
+    DirectoryPopulation,
+    DirectoryView,
+    Files,
     Manifest,
     Published,
+    State,
     config_versions,
     publish_version,
     published,

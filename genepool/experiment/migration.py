@@ -14,8 +14,7 @@ from genepool.analysis import MIGRATION, Row, lineage
 from genepool.errors import DataError, SettingsError, shown
 from genepool.evaluation import Evaluation
 from genepool.experiment import Experiment
-from genepool.population import Birth, DirectoryPopulation, Files, State
-from genepool.population.directory.names import WEIGHTS
+from genepool.population import WEIGHTS, Birth, DirectoryPopulation, Files, State
 
 if TYPE_CHECKING:
     from genepool.data.dataset import Dataset

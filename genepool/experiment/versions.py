@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from genepool.analysis import Annotation, Change, History, figure_annotations
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.rules import escape_of
-from genepool.population.directory.manifest import Published
+from genepool.population import Published
 from genepool.settings import to_values
 
 

@@ -103,9 +103,7 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True, omit_defa
 
     def _training(self, *, claim: int, strikes: int, owner: str) -> Individual:
         attempt = attempt_id(claim, owner)
-        return Individual(
-            id=self.id, state=State.TRAINING, claim=claim, strikes=strikes, owner=owner, attempt=attempt
-        )
+        return Individual(id=self.id, state=State.TRAINING, claim=claim, strikes=strikes, owner=owner, attempt=attempt)
 
     def _require(self, *states: State) -> None:
         if self.state not in states:
@@ -121,6 +119,11 @@ def attempt_id(claim: int, owner: str) -> str:
 def claim_of(attempt: str) -> int:
     """Return the claim under which an attempt was made."""
     return int(attempt.partition("-")[0])
+
+
+def worker_of(attempt: str) -> str:
+    """Return the worker that made an attempt."""
+    return attempt.partition("-")[2]
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,11 +166,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, Any]
     files: dict[str, StoredFile]
     finished: float
-
-    @property
-    def worker(self) -> str:
-        """The worker that made the attempt."""
-        return self.attempt.partition("-")[2]
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,8 +20,8 @@ from genepool.population.contract import Population
 from genepool.population.directory import names
 from genepool.population.directory.contents import sha256
 from genepool.population.directory.manifest import DEFAULT_LEASE
-from genepool.population.directory.workers import Pulse
-from genepool.population.directory.writer import check_result, promise
+from genepool.population.directory.workers import HeartbeatTimer
+from genepool.population.directory.writer import check_result, stored_files
 from genepool.population.individual import (
     FREE,
     LIVING,
@@ -139,7 +139,7 @@ class MemoryPopulation(Population):
         self.store = store or MemoryStore()
         self.store.workers += 1
         self.who = names.make_who(lambda length: self.store.workers.to_bytes(length))
-        self._pulse = Pulse(self.store.lease, self.store.clock())
+        self._timer = HeartbeatTimer(self.store.lease, self.store.clock())
         self.heartbeat("start", 0)
 
     # Looking.
@@ -168,7 +168,7 @@ class MemoryPopulation(Population):
         return sorted(found, key=lambda individual: individual.id)
 
     def _silent(self, who: str, now: float) -> bool:
-        return min(now - self.store.heard[who], self._pulse.steady_for(now)) >= self.store.lease
+        return min(now - self.store.heard[who], self._timer.steady_for(now)) >= self.store.lease
 
     def garbage(self) -> list[Individual]:
         return [self.store.bodies[identity].individual for identity in itertools.islice(self.store.dead, 5)]
@@ -244,7 +244,7 @@ class MemoryPopulation(Population):
             attempt=individual.attempt,
             fitness=float(fitness),
             metrics=dict(metrics or {}),
-            files=promise(files),
+            files=stored_files(files),
             finished=self.store.clock(),
         )
         body.files, body.inherited, body.checkpoints = files, (), {}
@@ -281,8 +281,8 @@ class MemoryPopulation(Population):
 
     def heartbeat(self, phase: str, step: int) -> None:
         now = self.store.clock()
-        if self._pulse.due(phase, step, now) is not None:
-            self._pulse.written(now)
+        if self._timer.due(phase, step, now) is not None:
+            self._timer.written(now)
             self.store.heard[self.who] = now
             self.store.heard.move_to_end(self.who)
 
