@@ -63,7 +63,7 @@ def everything(folder: Path) -> dict[str, tuple[int, int]]:
 def test_all_experiments_below_a_folder_are_listed_with_what_is_wrong_with_the_broken_one(client):
     found = {one["name"]: one for one in client.get("/api/experiments")["experiments"]}
     assert set(found) == {"one", "deeper/two", "broken"}
-    assert "not a manifest of ours" in found["broken"]["trouble"]
+    assert "not a valid manifest" in found["broken"]["trouble"]
     assert found["one"]["trouble"] == ""
     assert client.ask(f"/api/experiments/{found['broken']['key']}")[0] == 404
     assert client.ask("/api/experiments/000000000000")[0] == 404

@@ -288,7 +288,7 @@ def test_cost_and_workers(page, client):
 def test_experiments_are_laid_over_each_other(page, client):
     page.goto(at(client, "compare", "going"))
     page.wait_for_selector(".compare[data-curves='2']")
-    assert "not a manifest of ours" in page.inner_text(".compare")
+    assert "not a valid manifest" in page.inner_text(".compare")
     page.select_option("label:has-text('across') select", "flops")
     page.wait_for_selector(".compare[data-across='flops'] canvas")
     picture(page, "compare")
