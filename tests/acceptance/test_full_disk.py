@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .processes import assert_sound, experiment, finished, started, wait_until, workers_of
+from .processes import PATIENCE, assert_sound, experiment, finished, started, wait_until, workers_of
 
 MEGABYTE = bytes(2**20)
 
@@ -63,7 +63,7 @@ def test_workers_wait_for_room_and_go_on_unaided(small_disk: Path) -> None:
             assert launcher.poll() is None
             goes_on(directory, known)
         launcher.terminate()
-        _, err = launcher.communicate(timeout=40)
+        _, err = launcher.communicate(timeout=PATIENCE)
         assert launcher.returncode == 0, err
     assert workers_of(directory) == []
     assert known <= set(finished(directory))
