@@ -14,7 +14,7 @@ from genepool.nn.race import IMAGES, Referee, judge
 from genepool.nn.training import Recipe, Training
 from genepool.nn.weights import from_bytes
 from tests.networks import chain, conv
-from tests.nn.test_pace import Clock
+from tests.nn.test_pace import Clock, Ticking
 
 CPU = torch.device("cpu")
 DNA = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
@@ -99,7 +99,8 @@ def test_a_repetition_follows_the_record_and_not_the_look(rival, fashion):
 
 @pytest.mark.parametrize("rival", [UNBEATABLE, POOR])
 @pytest.mark.parametrize("averaging", [0.0, 0.7])
-def test_trainings_by_time_repeat_too(rival, averaging, fashion):
+def test_trainings_by_time_repeat_too(rival, averaging, fashion, monkeypatch):
+    monkeypatch.setattr("genepool.nn.training.Pace", Ticking)
     ours = evaluator(fashion, msgspec.structs.replace(RECIPE, averaging=averaging))
     first = ours.evaluate(DNA, seed=3, plan=against(rival, seconds=0.8))
     assert first.evaluation.raced == ("stopped" if rival == UNBEATABLE else "longer")
