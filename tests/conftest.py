@@ -26,15 +26,6 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share what their module made run in one process, so that it is made once (`--dist loadgroup`)."""
-    for item in items:
-        fixtures = item._fixtureinfo.name2fixturedefs.values()  # pytest has no public way to ask for scopes
-        if any(fixture.scope == "module" for [*_, fixture] in fixtures):
-            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
-
-
 @pytest.fixture(scope="session")
 def whole_data() -> Path:
     """The folder with the whole official data sets."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from genepool.evaluation import Plan, ignore
+from genepool.nn import training
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.pace import FEWEST, Pace
 from genepool.nn.training import Recipe
@@ -90,7 +91,7 @@ def evaluator(data, recipe=TIMED, inheritance="matching"):
 
 
 def test_a_training_by_time_ends_in_time(fashion, monkeypatch):
-    monkeypatch.setattr("genepool.nn.training.Pace", Ticking)
+    monkeypatch.setattr(training, "Pace", Ticking)
     found = evaluator(fashion).evaluate(DNA, seed=3, plan=Plan(seconds=1.0)).evaluation
     assert found.steps == found.turns[-1][1] == pytest.approx(1.0 / 0.00435, rel=0.05)
 
@@ -104,7 +105,7 @@ def test_a_training_by_time_repeats_from_its_record(fashion):
 
 
 def test_a_training_by_time_resumes_where_it_was_stopped(fashion, monkeypatch):
-    monkeypatch.setattr("genepool.nn.training.Pace", Ticking)
+    monkeypatch.setattr(training, "Pace", Ticking)
     kept = {}
 
     class Stop(Exception):  # noqa: N818

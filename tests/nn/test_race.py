@@ -7,6 +7,7 @@ import torch
 from genepool.dna import cost
 from genepool.errors import DataError
 from genepool.evaluation import Plan, Race
+from genepool.nn import training as trainings
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.pace import Pace
@@ -100,7 +101,7 @@ def test_a_repetition_follows_the_record_and_not_the_look(rival, fashion):
 @pytest.mark.parametrize("rival", [UNBEATABLE, POOR])
 @pytest.mark.parametrize("averaging", [0.0, 0.7])
 def test_trainings_by_time_repeat_too(rival, averaging, fashion, monkeypatch):
-    monkeypatch.setattr("genepool.nn.training.Pace", Ticking)
+    monkeypatch.setattr(trainings, "Pace", Ticking)
     ours = evaluator(fashion, msgspec.structs.replace(RECIPE, averaging=averaging))
     first = ours.evaluate(DNA, seed=3, plan=against(rival, seconds=0.8))
     assert first.evaluation.raced == ("stopped" if rival == UNBEATABLE else "longer")
