@@ -19,6 +19,9 @@ if "GENEPOOL_DATA" in os.environ:
 # As genepool.nn.runtime.prepare_process does for workers; oneDNN reads it once, at its first convolution.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
+# Two processes of tests on two cores: several threads of each would wait for one another, and on a busy machine long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # The same examples in each run, so that a change is judged by what it changed; `make fuzz` looks for new ones.
 settings.register_profile(
     "repeatable", derandomize="GENEPOOL_FUZZ_EXAMPLES" not in os.environ, suppress_health_check=[HealthCheck.too_slow]

@@ -53,12 +53,13 @@ def goes_on(directory: Path, known: set[str]) -> None:
     assert known <= set(finished(directory))
 
 
-def test_workers_wait_for_room_and_go_on_unaided(small_disk: Path) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.thorough)])
+def test_workers_wait_for_room_and_go_on_unaided(times: int, small_disk: Path) -> None:
     directory, filler = small_disk / "e", small_disk / "filler"
     experiment(directory, "steps=50", "lease=2", "workers=2")
     with started("run", directory) as launcher:
         wait_until(lambda: len(finished(directory)) >= 6)
-        for _ in range(2):
+        for _ in range(times):
             known = full_for_a_while(filler, directory)
             assert launcher.poll() is None
             goes_on(directory, known)

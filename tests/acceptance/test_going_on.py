@@ -12,7 +12,7 @@ from tests import door
 
 from .processes import assert_sound, finished, genepool
 
-BORN = 24
+BORN = 16
 SMALL = ("--workers", 1, "--population", 6, "--steps", 40, "--set", "time=0")
 
 

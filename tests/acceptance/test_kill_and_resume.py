@@ -37,11 +37,12 @@ SMALL = (
 )
 
 
-def test_a_run_killed_at_ten_random_moments_and_restarted_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("blows", [3, pytest.param(10, marks=pytest.mark.thorough)])
+def test_a_run_killed_at_random_moments_and_restarted_loses_nothing(blows: int, tmp_path: Path) -> None:
     directory, rng = tmp_path / "e", Random(1)
     command = ("run", directory, *SMALL)
     known: dict[str, float | None] = {}
-    for blow in range(10):
+    for blow in range(blows):
         with started(*command) as launcher:
             if blow % 3 == 2:  # on a busy machine the others may all come before the first training has ended
                 wait_until(lambda known=known: len(finished(directory)) > len(known))
