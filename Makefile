@@ -60,7 +60,7 @@ test-thorough: $(STAMP) browser  ## tests that take long for what they add
 
 test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: some four minutes
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not watched."
-	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 400 tests/cluster
+	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 1200 tests/cluster
 
 # Ray is an extra, and too large to be in everybody's environment.
 $(CLUSTER_STAMP): $(STAMP)

@@ -24,7 +24,7 @@ from genepool.testing.population_contract import Exam, PopulationContract
 
 from ..acceptance.processes import wait_until
 from ..races.plan import Plan
-from ..races.verdict import judge
+from ..races.verdict import is_settled, judge
 from ..races.victim import read_testimonies
 from .nodes import doing
 from .runs import PATIENCE
@@ -101,7 +101,8 @@ def test_a_storm_over_workers_and_server_loses_nothing(ray, cluster, tmp_path):
         time.sleep(rng.expovariate(1 / 0.4))
     many = finished()
     wait_until(lambda: finished() > many + STORM.size, PATIENCE)
-    time.sleep(2 * STORM.lease + 1)  # in which orphans are found and garbage is collected
+    time.sleep(2 * STORM.lease + 1)  # in which orphans are found and garbage is collected; on a busy machine later
+    wait_until(lambda: is_settled(population, STORM, doing(cluster, "storm_victim")), PATIENCE)
     (tmp_path / "testimonies.over").touch()
     ray.get(tasks, timeout=PATIENCE)
     verdict = judge(population, testimonies, STORM, [])

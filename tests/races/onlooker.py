@@ -40,7 +40,7 @@ class Onlooker:
 
     def verdict(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
         """Ends it, after everybody else has ended: figures, and what it saw that was not so."""
-        output, _ = self._process.communicate(timeout=300)
+        output, _ = self._process.communicate(timeout=600)
         if self._process.returncode:
             return {}, [("dashboard", f"it ended with exit code {self._process.returncode}; its message is above")]
         seen = json.loads(output)
