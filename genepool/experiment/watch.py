@@ -28,7 +28,7 @@ class Watch:
     CHEAP = 0.02
     """Seconds; a look at what was spent that takes longer is not taken at every step."""
     LOOKS = 8
-    """So many looks in a row must take longer: a busy machine makes some of them wait, and a budget of individuals, with
+    """So many looks in a row must take longer: a busy machine makes some of them wait, and a budget of individuals, by
     which experiments repeat themselves, must end where it ends on a quiet one."""
 
     def __init__(

@@ -24,7 +24,9 @@ PATIENCE = 300.0
 
 def genepool(*arguments: object) -> subprocess.CompletedProcess[str]:
     """A command that is waited for."""
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
 
 
 @contextlib.contextmanager

@@ -95,7 +95,9 @@ def test_workers_over_ssh_begin_are_stopped_and_go_on(hosts, tmp_path):
 
 
 def run(words: list, environment: dict[str, str]) -> str:
-    done = subprocess.run([*map(str, words)], env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = subprocess.run(
+        [*map(str, words)], env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stderr
     return (done.stdout + done.stderr).strip()
 

@@ -173,7 +173,7 @@ def test_whoever_comes_back_is_told_only_what_is_new(client, key, place):
 
 
 def caught_up(feed, directory, known):
-    """Whom a feed has told of, and its cursor, once it has told all that is in the directory, in however many pieces."""
+    """Whom a feed has told of, and its cursor, once it has told all that is in the directory."""
     truth = {row.id: row.state.value for row in Experiment.open(directory).history().rows.values()}
     told = set()
     for name, cursor, document in feed:
