@@ -85,7 +85,7 @@ def study(tmp_path_factory) -> Path:
     plan = folder.parent / "plan.toml"
     plan.write_text(PLAN)
     with pytest.MonkeyPatch.context() as within:
-        within.setattr(runs, "Crew", OneHere)
+        within.setattr(runs, "LocalPool", OneHere)
         done = genepool("study", plan, "--out", folder)
     assert done.returncode == 0, done.stderr
     before = done.stderr.index("sign-test")
