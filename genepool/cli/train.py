@@ -59,9 +59,10 @@ def train(
 
     from genepool.data import open_source
     from genepool.data.dataset import prepare
+    from genepool.data.paths import require_writable, save_file
     from genepool.nn.device import choose_device, prepare_process
     from genepool.nn.evaluator import evaluator_for
-    from genepool.nn.weights import read_weights, require_writable, write_weights
+    from genepool.nn.weights import read_weights
 
     if out is not None:
         require_writable(out)
@@ -76,7 +77,7 @@ def train(
     with _progress(settings.steps) as observe:
         evaluation, weights = evaluator.evaluate(dna, seed=seed, inherited=inherited, observe=observe)
     if out is not None and weights is not None:
-        write_weights(weights, out)
+        save_file(out, weights, "weights")
     click.echo(msgspec.json.encode(evaluation).decode() if as_json else _page(evaluation, out))
 
 

@@ -59,6 +59,7 @@ from genepool.workers.local import LocalPool
 if TYPE_CHECKING:
     from genepool.data import Source
     from genepool.data.dataset import Dataset
+    from genepool.export.trained_model import TrainedModel
 
 log = logging.getLogger(__name__)
 
@@ -224,6 +225,17 @@ class Experiment:
         if identity is None and best is None:
             return []
         return lineage(history.rows, identity or (best.id if best else ""))
+
+    def model(
+        self, *identities: str, data_dir: Path | None = None, progress: Callable[..., None] | None = None
+    ) -> TrainedModel:
+        """Return the best network, the one with the given ID, or several as an ensemble, ready to predict."""
+        from genepool.data.dataset import prepare
+        from genepool.experiment.best import model_to_export
+        from genepool.export.trained_model import TrainedModel
+
+        model = model_to_export(self, self.history(), identities, prepare(self.source(data_dir, progress)))
+        return TrainedModel(model.facts, model.network)
 
     # -- working -------------------------------------------------------------------------------------------------------
 

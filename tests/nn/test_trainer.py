@@ -216,7 +216,7 @@ def test_the_initial_network_reaches_23_percent_on_cifar_10(whole_data, tmp_path
     """The paper's settings, 25,600 steps; the channel means alone give about 23 %."""
     from genepool.dna import codec
 
-    codec.write(initial(), tmp_path / "initial.json")
+    (tmp_path / "initial.json").write_text(codec.encode(initial()))
     command = ("train", tmp_path / "initial.json", "--data", "cifar-10", "--data-dir", whole_data, "--json", "--out")
     answer = json.loads(genepool(*command, tmp_path / "whole").stdout)
     assert 0.21 <= answer["fitness"] <= 0.26
