@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from genepool.data.dataset import prepare
+from genepool.evaluation import TrainingRequest
 from genepool.experiment import Experiment
 from tests.support.processes import (
     assert_sound,
@@ -91,7 +92,7 @@ def unbroken(made: Experiment, identity: str) -> bytes | None:
     torch.set_num_threads(1)
     row = made.history().rows[identity]
     evaluator = made.evaluators(prepare(made.source()), "cpu")(row.birth.settings_version)
-    weights = evaluator.evaluate(row.dna, seed=row.birth.training_seed).weights
+    weights = evaluator.evaluate(TrainingRequest(row.dna, seed=row.birth.training_seed)).weights
     torch.set_num_threads(threads)
     return weights
 
