@@ -131,8 +131,7 @@ class Reproduction:
             training_budget=msgspec.to_builtins(budget),
             lacking=self.rules.breeding.lacking if drawn_alone else (),
         )
-        parent, second = (*weights_from, None, None)[:2]
-        individual = self.population.create(birth, parent=parent, second=second)
+        individual = self.population.create(birth, parents=weights_from)
         return Job(individual, birth, offspring.dna, weights_from)
 
     def _dna(self, individual: Individual) -> DNA:

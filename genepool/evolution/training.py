@@ -109,15 +109,11 @@ class Trainer:
         if not job.birth.parents:
             return (self._first_weights,) if self._first_weights is not None else ()
         try:
-            first = self.population.inherited_weights(job.individual)
-            second = self.population.second_inherited_weights(job.individual) if len(job.birth.parents) > 1 else None
+            return self.population.inherited_weights(job.individual)
         except ConcurrencyError:
             for parent in job.parents:
                 self.population.weights(parent)  # puts damaged weights into quarantine
             raise
-        if first is None:  # the first parent could not be trained
-            return ()
-        return (first,) if second is None else (first, second)
 
     def store(self, job: Job, trained: Trained) -> None:
         """Store the result of a training and make the individual alive.

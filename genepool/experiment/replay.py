@@ -123,10 +123,7 @@ def _inherited(birth: Birth, parents: list[bytes | None], founder: Founder | Non
     """Return the repeated parents' weights, if the original parents passed on theirs."""
     if not parents:
         return (founder.weights,) if founder and founder.weights is not None else ()
-    if not birth.inherits or parents[0] is None:
-        return ()
-    second = parents[1] if birth.inherits_second else None
-    return (parents[0],) if second is None else (parents[0], second)
+    return tuple(weights for weights in parents[: len(birth.inherits)] if weights is not None)
 
 
 def _ancestry(history: History, identity: str) -> list[Row]:

@@ -71,13 +71,13 @@ def test_a_small_network_takes_no_more_than_it_may():
     )
 
 
-def test_turns_repeat_a_pace_without_a_clock():
+def test_decisions_repeat_a_step_count_without_a_clock():
     clock = Clock()
     first = StepCount(TrainingBudget(seconds=20.0), 10**6, clock)
     done = steps_taken(first, clock, lambda done: 0.01 + done % 700 / 1e5)
-    again = StepCount(TrainingBudget(seconds=20.0, step_decisions=tuple(first.step_decisions)), 10**6, clock)
+    again = StepCount(TrainingBudget(seconds=20.0, step_decisions=tuple(first.decisions)), 10**6, clock)
     assert steps_taken(again, clock, lambda done: 7.0) == done
-    assert again.step_decisions == first.step_decisions
+    assert again.decisions == first.decisions
 
 
 def evaluator(data, recipe=TIMED, inheritance="matching"):
