@@ -19,9 +19,9 @@ from genepool.analysis.spending import (
 )
 from genepool.analysis.table import Progress, Table
 from genepool.analysis.workers import at_work_since
-from genepool.evolution.budget import Budget, Spending
+from genepool.evolution.budget import Budget, BudgetUse, Spending
 from genepool.evolution.escape import Escape
-from genepool.evolution.training_budget import Phase, Planning
+from genepool.evolution.final_phase import FinalPhase
 from genepool.population import Census
 
 MOMENT = 5.0
@@ -33,7 +33,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     budget: Budget = Budget()
     escape: Escape = Escape()
-    planning: Planning = Planning()
+    final_phase: FinalPhase = FinalPhase()
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Why the experiment is over."""
     seconds_left: float | None
     """The time until the first limit is reached at the present rate."""
-    final_phase: Phase | None
+    final_phase: BudgetUse | None
     """What is left of the budget, if the rest of it is for the best individual."""
     escape: str
     """The alarm, or the phase of more mutations that is in force."""
@@ -116,7 +116,7 @@ def status_of(observer: Observer, terms: Terms, *, also: Interval | None = None)
     is_active = since is not None or (last_finished is not None and now - last_finished < MOMENT)
     over = terms.budget.over(spent)
     state = _state(observer, census, over, is_active)
-    phase = terms.budget.phase(spent)
+    use = terms.budget.use(spent)
     return Status(
         state=state,
         trouble=observer.trouble,
@@ -134,7 +134,7 @@ def status_of(observer: Observer, terms: Terms, *, also: Interval | None = None)
         last_finished=last_finished,
         over=over,
         seconds_left=_seconds_left(terms.budget, spent, rate) if state == "running" else None,
-        final_phase=phase if state == "running" and phase.left and terms.planning.is_finish(phase) else None,
+        final_phase=use if state == "running" and use.left and terms.final_phase.has_begun(use) else None,
         escape=terms.escape.told(spent),
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.panel import Panel
 
     from genepool.analysis import Row, Status
-    from genepool.evolution import Phase
+    from genepool.evolution import BudgetUse
     from genepool.experiment import Experiment
     from genepool.workers.pool import WorkerPool
 
@@ -60,11 +60,11 @@ def described(row: Row) -> str:
     return f"{made}: {percent(row.accuracy or 0.0)}" + (f" ({row.evaluation.reason})" if row.evaluation.reason else "")
 
 
-def final_phase_text(phase: Phase | None) -> str:
+def final_phase_text(use: BudgetUse | None) -> str:
     """What is left for the best individual; empty before the final phase."""
-    if phase is None:
+    if use is None:
         return ""
-    left = span(phase.left) if phase.unit == "seconds" else amount(phase.left) + "FLOP"
+    left = span(use.left) if use.unit == "seconds" else amount(use.left) + "FLOP"
     return f"final phase, {left} left for the best"
 
 

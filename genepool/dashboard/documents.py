@@ -59,6 +59,8 @@ def individuals(observer: Observer, since: int = 0, most: int = EVERYTHING) -> d
 
 def status(observer: Observer) -> dict[str, Any]:
     """The document `/api/experiments/KEY`."""
+    # Before the rest: a refresh that ends meanwhile must not date what was read of the table before it.
+    seen = {"seen_at": observer.seen_at, "reading": observer.reading}
     try:
         experiment = Experiment.open(observer.path)
         found = status_of(observer, experiment.terms())
@@ -72,8 +74,7 @@ def status(observer: Observer) -> dict[str, Any]:
         "path": shown(observer.path),
         "created": observer.view.manifest.created,
         "cursor": observer.cursor,
-        "seen_at": observer.seen_at,
-        "reading": observer.reading,
+        **seen,
         "rows": len(observer.table),
         "damaged": len(observer.reader.damaged),
         **_status(found),

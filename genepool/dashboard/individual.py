@@ -52,7 +52,7 @@ class Details:
             "settings_version": birth.settings_version,
             "worker": row.individual.owner if row.result is None else worker_of(row.result.attempt),
             "attempt": row.individual.claim,
-            "plan": birth.plan,
+            "training_budget": birth.training_budget,
             "steps": evaluation.steps,
             "seconds": evaluation.seconds,
             "step_seconds": evaluation.step_seconds,

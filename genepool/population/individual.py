@@ -136,8 +136,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     mutation_seed: int
     training_seed: int
     settings_version: int = 1
-    plan: dict[str, Any] = {}
-    """The training budget, if it is not the same for all individuals; opaque here."""
+    training_budget: dict[str, Any] = {}
+    """The training budget of this individual, if it differs from the settings; opaque here."""
     origin: dict[str, Any] = {}
     """For an immigrant: its former population, its ID there and its lineage; opaque here."""
     lacking: tuple[str, ...] = ()

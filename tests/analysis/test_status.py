@@ -2,7 +2,6 @@
 
 import os
 import random
-import time
 
 import numpy as np
 import pytest
@@ -131,7 +130,7 @@ def test_time_goes_on_while_the_best_is_trained_to_the_end(tmp_path, monkeypatch
     evolve(made, 5)
     population = DirectoryPopulation.open(tmp_path / "e")
     population.create(make_birth())
-    now = time.time()
+    now = made.history().table.column("finished").max()
     os.utime(tmp_path / "e" / "workers" / population.who / "info.json", (now + started, now + started))
     observer = made.observe()
     observer.refresh()
