@@ -132,7 +132,7 @@ def _scale_page(outcomes: list[Outcome]) -> str:
             f"{o.individuals:,}",
             f"{100 * o.idle:.2f} %",
             f"{o.simulated_hours:.2f}",
-            f"{o.steps_an_hour:,.0f}",
+            f"{o.steps_per_hour:,.0f}",
             f"{o.smallest:,}-{o.largest:,}" if o.largest else "growing",
             amount(o.flops),
             f"{amount(o.memory)}B",

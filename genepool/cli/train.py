@@ -12,7 +12,7 @@ import click
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DEVICE, JSON, PLUGIN, SET, SIZE, THREADS
 from genepool.cli.text import amount, numbers, percent
-from genepool.evaluation import Evaluation, Observer, Progress
+from genepool.evaluation import Evaluation, Observer, Progress, TrainingRequest
 
 
 @click.command()
@@ -72,10 +72,10 @@ def train(
         flip = None if settings.flip else False
         source = open_source(data, data_dir=data_dir, size=_size(size), flip=flip, progress=fetched)
     images = prepare(source)
-    inherited = read_weights(parent) if parent is not None else None
+    inherited = (read_weights(parent),) if parent is not None else ()
     evaluator = evaluator_for(images, settings, where)
     with _progress(settings.steps) as observe:
-        evaluation, weights = evaluator.evaluate(dna, seed=seed, inherited=inherited, observe=observe)
+        evaluation, weights = evaluator.evaluate(TrainingRequest(dna, seed=seed, inherited=inherited), observe)
     if out is not None and weights is not None:
         save_file(out, weights, "weights")
     click.echo(msgspec.json.encode(evaluation).decode() if as_json else _page(evaluation, out))

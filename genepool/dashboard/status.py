@@ -17,7 +17,7 @@ from genepool.dashboard.reader import Reader
 from genepool.dashboard.table import Table
 from genepool.errors import GenepoolError, shown
 from genepool.evolution.budget import Budget, Spending
-from genepool.experiment import Experiment, budget_of, planning_of
+from genepool.experiment import Experiment, budget_of, final_phase_of
 from genepool.population import State
 from genepool.population.directory.manifest import Published, config_versions, published, read_config
 from genepool.population.directory.names import config_name
@@ -137,6 +137,8 @@ def _modified(path: Path) -> float:
 def standing(reader: Reader) -> dict[str, Any]:
     """The document `/api/experiments/KEY`."""
     now = time.time()
+    # Before the rest: a look that ends meanwhile must not vouch for what was read of the table before it.
+    looked = {"seen_at": reader.seen_at, "reading": reader.reading, "trouble": reader.trouble}
     with reader.lock:
         so_far, going = spent(reader.table), pace(reader.table, now)
         census, individuals, best = reader.census, len(reader.table), _best(reader.table)
@@ -151,9 +153,7 @@ def standing(reader: Reader) -> dict[str, Any]:
         "created": reader.view.manifest.created,
         "now": now,
         "cursor": reader.cursor,
-        "seen_at": reader.seen_at,
-        "reading": reader.reading,
-        "trouble": reader.trouble,
+        **looked,
         "rows": individuals,
         "census": msgspec.to_builtins(census),
         "damaged": len(reader.damaged),
@@ -200,7 +200,7 @@ def _settings(reader: Reader, so_far: Spending, going: Pace) -> dict[str, Any]:
         "budget": msgspec.to_builtins(budget),
         "over": budget.over(so_far),
         "seconds_left": seconds_left(budget, so_far, going),
-        "finishing": planning_of(settings).is_finish(budget.phase(so_far)),
+        "finishing": final_phase_of(settings).has_begun(budget.use(so_far)),
     }
 
 

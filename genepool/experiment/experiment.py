@@ -15,22 +15,18 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from genepool.analysis import Ancestor, Change, History, Mark, Point, Row, front, lineage, marks
-from genepool.dna import Shape
 from genepool.errors import ConcurrencyError, DataError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
-    FREE_OF_CHARGE,
-    NOTHING,
-    Capacities,
+    ChildLimits,
     Founder,
     Intervention,
-    Phase,
     Rules,
     Spending,
-    StepTimes,
+    Surroundings,
     Worker,
+    child_limits_for,
 )
-from genepool.evolution.child_limits import capacities_of, step_times_of
 from genepool.experiment.rules import (
     CurrentRules,
     check_names,
@@ -312,43 +308,30 @@ class Experiment:
             log.warning("This worker lacks %s and %s; start one with --plugin to have it used.", name, names[name])
         self._told |= names.keys()
 
-    def step_times(self, data: Dataset) -> StepTimes:
-        """What networks cost on these images."""
-        return step_times_of(data.image, len(data.classes), self.manifest.settings["batch"])
-
-    def capacities(self, data: Dataset) -> Capacities:
-        """How large networks are for these images."""
-        return capacities_of(data.image, len(data.classes))
+    def child_limits(self, data: Dataset) -> ChildLimits:
+        """Return what is known about networks on these images before they are trained."""
+        return child_limits_for(data.image, len(data.classes), self.manifest.settings["batch"])
 
     def worker(
         self,
         number: int,
         evaluator: Callable[[int], Evaluator],
-        reason_to_stop: Callable[[], str | None],
-        phase: Callable[[], Phase] = Phase,
-        step_times: StepTimes = lambda dna, crop: FREE_OF_CHARGE,
-        capacities: Capacities = lambda dna: NOTHING,
+        surroundings: Surroundings,
+        limits: ChildLimits = ChildLimits(),  # noqa: B008 - a frozen value
         spent: Callable[[], Spending] | None = None,
-        image: Shape | None = None,
-        finishing: int = 1,
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
         before = len(self._files.list(f"{self.path}/workers"))
         population = DirectoryPopulation.open(self.path, files=self._files.at(settings.durability))
-        rng = Random(f"{settings.seed} {number} {before}")
         return Worker(
             population,
-            rng,
+            Random(f"{settings.seed} {number} {before}"),
             rules=CurrentRules(self, population.who, spent or StopCondition(self).spent),
             evaluator=evaluator,
-            reason_to_stop=reason_to_stop,
-            phase=phase,
-            step_time=step_times,
-            size=capacities,
-            image=image,
+            surroundings=surroundings,
+            limits=limits,
             founder=self.founder(),
-            finishing=finishing,
         )
 
 

@@ -24,7 +24,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from genepool.evaluation import Plan, Race, Verdict
+from genepool.evaluation import Race, TrainingBudget, Verdict
 
 FIRST = (4, 20)
 """The steps between which the first decision is timed: the very first ones also prepare what others use."""
@@ -36,18 +36,18 @@ FEWEST = 40
 """Steps, however slow they are: with fewer a network would not be trained at all."""
 
 
-class Pace:
+class StepCount:
     """The number of steps of one training."""
 
-    def __init__(self, plan: Plan, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.by_time = plan.seconds > 0 and not plan.turns
-        self.steps = 0 if plan.seconds else steps
+    def __init__(self, budget: TrainingBudget, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.by_time = budget.seconds > 0 and not budget.step_decisions
+        self.steps = 0 if budget.seconds else steps
         """In all; 0 as long as it is not decided."""
-        self.turns: list[tuple[int, int]] = []
-        self._given = dict(plan.turns)
-        self.seconds, self._clock = plan.seconds, clock
+        self.decisions: list[tuple[int, int]] = []
+        self._given = dict(budget.step_decisions)
+        self.seconds, self._clock = budget.seconds, clock
         """Time for all steps, where they go by time."""
-        self._most = plan.most or sys.maxsize
+        self._most = budget.max_steps or sys.maxsize
         self._began = clock()
         self._last = (0, self._began)
 
@@ -61,9 +61,9 @@ class Pace:
         """Seconds since the beginning."""
         return self._clock() - self._began
 
-    def resume(self, turns: list[tuple[int, int]], steps: int, elapsed: float) -> None:
+    def resume(self, decisions: list[tuple[int, int]], steps: int, elapsed: float) -> None:
         """Goes back to where a checkpoint was made."""
-        self.turns, self.steps = turns, steps
+        self.decisions, self.steps = decisions, steps
         self._began = self._clock() - elapsed
         self._last = (-1, 0.0)
 
@@ -101,7 +101,7 @@ class Pace:
 
     def _decide(self, done: int, steps: int) -> None:
         self.steps = steps
-        self.turns.append((done, steps))
+        self.decisions.append((done, steps))
 
 
 IMAGES = 500
@@ -125,8 +125,8 @@ def judge(accuracy: float, rival: float) -> Verdict:
 class Referee:
     """Watches the steps of one training; `measure` tells the network's accuracy as it is at that moment."""
 
-    def __init__(self, race: Race | None, pace: Pace, measure: Callable[[], float]) -> None:
-        self._race, self._pace, self._measure = race, pace, measure
+    def __init__(self, race: Race | None, step_count: StepCount, measure: Callable[[], float]) -> None:
+        self._race, self._pace, self._measure = race, step_count, measure
         self.verdict = race.verdict if race is not None else None
         self.look: tuple[int, float] | None = None
 

@@ -8,6 +8,7 @@ import torch
 from genepool.data.paths import save_file
 from genepool.dna import Conv, Identity
 from genepool.errors import DataError
+from genepool.evaluation import TrainingRequest
 from genepool.mutations import ELEVEN, apply
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.inheritance import inherit_weights
@@ -27,14 +28,16 @@ def evaluator(data, steps):
 
 @pytest.fixture(scope="module")
 def parent(fashion, tmp_path_factory):
-    evaluation, weights = evaluator(fashion, 150).evaluate(PARENT, seed=0)
+    evaluation, weights = evaluator(fashion, 150).evaluate(TrainingRequest(PARENT, seed=0))
     path = tmp_path_factory.mktemp("parent") / "weights.safetensors"
     path.write_bytes(weights)
     return path, evaluation
 
 
 def child_of(parent, fashion, dna, seed=1):
-    return evaluator(fashion, 0).evaluate(dna, seed=seed, inherited=read_weights(parent[0])).evaluation
+    return (
+        evaluator(fashion, 0).evaluate(TrainingRequest(dna, seed=seed, inherited=(read_weights(parent[0]),))).evaluation
+    )
 
 
 @pytest.mark.parametrize("name", ["alter-learning-rate", "identity"])

@@ -16,19 +16,21 @@ from genepool.analysis import Ledger
 from genepool.dna import individual_flops, requirements
 from genepool.dna.shapes import Shape
 from genepool.evaluation import Evaluation, Trained, ignore
+from genepool.evolution import Surroundings
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
 from genepool.testing import toy_evaluator
 
 COMMAND = [sys.executable, "-m", "genepool"]
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds; on a machine that is busy with other things everything takes its time."""
 
 
 class Judge:
     """No training: fitness from the DNA, and what a training on fashion-mini would have told of the cost."""
 
-    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
+    def evaluate(self, request, observe=ignore):
+        dna, seed = request.dna, request.seed
         needs = requirements(dna, Shape(28, 28, 1), 10, 50)
         told = Evaluation(
             fitness=min(0.95, toy_evaluator.toy_fitness(dna) * 0.9 + seed % 97 / 1e4),
@@ -62,7 +64,7 @@ def evolve(where: Experiment, births: int) -> None:
         ledger.refresh()
         return "enough" if len(ledger.entries) >= goal else None
 
-    worker = where.worker(0, lambda version: judge, enough)
+    worker = where.worker(0, lambda version: judge, Surroundings(reason_to_stop=enough))
     worker.run()
     worker.population.close()
 
@@ -153,6 +155,13 @@ def dashboard(place: Path, *options: str) -> Iterator[Client]:
         process.terminate()
         _, errors = process.communicate(timeout=PATIENCE)
     assert errors == ""
+
+
+def look_anew(client: Client, key: str) -> None:
+    """Waits for a look of the dashboard that has begun from now on; one that is under way may have missed something."""
+    now = time.time()
+    ended = wait_for(lambda: (at := client.standing(key)["seen_at"]) > now and at)
+    wait_for(lambda: client.standing(key)["seen_at"] > ended)
 
 
 def wait_for(true: Callable[[], Any], seconds: float = PATIENCE) -> Any:
