@@ -1,4 +1,4 @@
-"""Limits on the size of networks where mutations that lead over them are drawn again."""
+"""Limits on the size of children, beyond which mutations are drawn again."""
 
 from random import Random
 
@@ -23,7 +23,7 @@ def evolved(world, largest):
 
 
 @pytest.mark.parametrize("largest", [CapacityLimit(parameters=2), CapacityLimit(parameters=99, flops=2)])
-def test_nobody_is_born_over_a_limit_and_all_below_it_may_be(world, largest):
+def test_no_child_exceeds_a_limit_and_all_below_it_are_allowed(world, largest):
     assert evolved(world, largest) == 2
 
 
@@ -31,14 +31,14 @@ def test_without_redraws_evolution_goes_past_any_limit(world):
     assert evolved(world, None) > 2
 
 
-def test_what_cannot_be_afforded_is_drawn_again_of_its_own_kind():
-    """Else growth, of which only some can be afforded, would be crowded out by what costs nothing."""
+def test_an_unaffordable_mutation_is_drawn_again_of_its_own_kind():
+    """Otherwise growth, which is not always affordable, would give way to mutations that cost nothing."""
     dna = chain(*(conv(name, stride_scale=1.0) for name in "ab"))  # a third halving is rare
     halving = [born(dna, seed, lambda child: stridden(child) > 2 or child == dna) for seed in range(200)]
     assert 0.35 < sum(child != dna for child in halving) / 200 < 0.65
 
 
-def test_where_none_of_a_kind_can_be_afforded_another_kind_is_born_and_else_a_copy():
+def test_without_an_affordable_child_of_a_kind_another_kind_or_a_copy_is_born():
     dna = chain(conv("a"))
     faster = {"grow-convolution": 1.0, "alter-learning-rate": 1.0}
     for seed in range(20):
@@ -59,7 +59,7 @@ def stridden(dna):
     return sum(edge.stride > 1 for edge in dna.convs)
 
 
-def test_a_limit_says_which_and_what_to_do():
+def test_the_message_names_the_limit_and_the_cure():
     assert CapacityLimit(5).fault(Capacity(5, 10**9)) is None
     assert CapacityLimit(5).fault(Capacity(6, 0)) == "6 parameters are over the limit of 5; raise max_parameters."
     assert CapacityLimit(5, 1e6).fault(Capacity(5, 1_000_001)) == (

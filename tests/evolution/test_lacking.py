@@ -1,4 +1,4 @@
-"""Workers that lack what the settings ask for, and founders."""
+"""Workers that lack plugins named in the settings, and founders."""
 
 from msgspec.structs import replace
 
@@ -10,11 +10,11 @@ from tests.evolution.conftest import first_individual
 
 
 def orphan(world, version):
-    stranger = MemoryPopulation(world.store)
-    return stranger.hand_over(first_individual(stranger, version, version))
+    other = MemoryPopulation(world.store)
+    return other.hand_over(first_individual(other, version, version))
 
 
-def test_an_orphan_whose_settings_are_not_known_here_is_left_to_others(world):
+def test_an_orphan_that_needs_a_missing_plugin_is_left_to_other_workers(world):
     known, unknown = orphan(world, 1), orphan(world, 2)
     worker = world.worker()
 
@@ -30,10 +30,10 @@ def test_an_orphan_whose_settings_are_not_known_here_is_left_to_others(world):
     states = {individual.id: individual for individual in worker.population.snapshot()}
     assert states[known.id].state is State.ALIVE
     assert states[unknown.id] == unknown  # not even taken over
-    assert len(states) == 2 and world.slept  # nobody was born, and it did not spin
+    assert len(states) == 2 and world.slept  # there was no birth, and no busy loop
 
 
-def test_the_first_are_the_founder_with_its_weights_and_the_others_their_children(world):
+def test_first_individuals_are_the_founder_with_its_weights(world):
     founder = Founder(zoo("resnet-20"), b"learnt")
     worker = world.worker(founder=founder, reason_to_stop=world.trainings(30))
     worker.run()

@@ -1,4 +1,4 @@
-"""Children of two parents as a worker makes them: recorded, safe from collection, taken over with both."""
+"""Children of two parents: recorded, safe from collection, taken over with the weights of both."""
 
 from random import Random
 
@@ -21,7 +21,7 @@ IMAGE = Shape(28, 28, 1)
 
 
 class Judge:
-    """Remembers by seed what came from whom."""
+    """Remembers what each training inherited, by seed."""
 
     def __init__(self):
         self.seen = {}
@@ -44,7 +44,7 @@ def evolved(world, form, births=60, **options):
 
 
 @pytest.mark.parametrize(("form", "name"), [("weights", MIXTURE), ("fusion", FUSION)])
-def test_about_so_many_children_have_two_parents_and_the_weights_of_both(form, name, world):
+def test_about_half_of_the_children_have_two_parents_and_the_weights_of_both(form, name, world):
     records = evolved(world, form)
     of_two = [record for record in records.values() if len(record.birth.parents) == 2]
     assert 15 <= len(of_two) <= 40
@@ -94,7 +94,7 @@ def test_a_dna_with_odds_keeps_them_through_text_and_mutations(seed):
 @pytest.mark.parametrize(
     "odds", [(("identity", 0.0),), (("identity", float("nan")),), (("a b", 1.0),), (("x", 1.0),) * 2]
 )
-def test_odds_that_mean_nothing_are_refused(odds):
+def test_invalid_odds_are_refused(odds):
     with pytest.raises(InvalidDNAError, match="odds"):
         replace(initial(), odds=odds)
 
@@ -107,7 +107,7 @@ def test_without_the_images_shape_nothing_is_fused(world):
     assert all(len(record.birth.parents) < 2 for record in worker.population.records())
 
 
-def test_whoever_takes_a_child_of_two_over_has_the_weights_of_both_though_they_are_gone(world):
+def test_a_child_of_two_is_taken_over_with_the_weights_of_both_after_they_died(world):
     evolved(world, "weights", 20)
     worker = world.worker(seed=5, limits=ChildLimits(image=IMAGE))
     while len((job := next_job(worker)).birth.parents) < 2:

@@ -1,4 +1,4 @@
-"""Time for individuals: by the share of what has elapsed, and for the best at the end."""
+"""The budget of each training, and the final phase."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_an_individual_gets_a_share_of_the_time_elapsed_but_not_too_little(spent
     assert budget(used(spent)).seconds == pytest.approx(seconds)
 
 
-def test_at_the_end_all_the_time_that_is_left_goes_to_one():
+def test_in_the_final_phase_one_training_gets_all_the_time_that_is_left():
     assert FINAL.has_begun(used(0.86))
     assert 0.9 * 140 < budget(used(0.86)).seconds < 140
 
@@ -54,7 +54,7 @@ def test_crops_grow_and_learning_rates_cool():
     assert budget(used(0.6)).learning_rate_factor == pytest.approx(0.7)
 
 
-def test_the_trivial_kind_gets_a_tenth():
+def test_a_trivial_network_gets_a_tenth():
     assert budget(used(0.0001), trivial=True).seconds == pytest.approx(2.0)
 
 
@@ -78,7 +78,7 @@ def test_the_use_is_that_of_the_nearest_limit():
     assert Budget(target=0.9).use(Spending(seconds=300.0, best=0.8)).fraction == 0.0
 
 
-def test_in_the_last_part_copies_of_the_best_are_trained_in_the_place_of_the_worst(world):
+def test_in_the_final_phase_copies_of_the_best_replace_the_worst(world):
     first = world.worker(reason_to_stop=world.trainings(30))
     first.run()
     before = {i.id: i for i in alive(first)}
@@ -156,7 +156,7 @@ def test_a_timed_race_leaves_the_final_phase_alone_and_stays_within_the_budget()
     assert (last.flops, last.race.stretch) == (pytest.approx(4e10), 1.0)
 
 
-def test_children_race_against_the_parent_that_they_were_born_of(world):
+def test_children_race_against_their_parent(world):
     world.rules = Rules(population_size=8, training_budget=TrainingBudgetRules(racing=0.5))
     worker = world.worker(reason_to_stop=world.trainings(20))
     worker.run()
@@ -170,8 +170,8 @@ def test_children_race_against_the_parent_that_they_were_born_of(world):
         assert training_budget_of(birth).race.rival == fitness[birth.parents[0]]
 
 
-def test_a_child_that_is_too_costly_is_drawn_again(world):
-    """With a price on convolutions that nobody can pay, no network has one."""
+def test_a_child_that_is_too_expensive_is_drawn_again(world):
+    """If convolutions cost more than any budget, no network has one."""
     odds = {"insert-convolution": 10.0, "alter-learning-rate": 1.0}
     world.rules = Rules(
         population_size=8, training_budget=RULES, final_phase=FINAL, child_steps=100, breeding=Breeding(odds=odds)
@@ -188,7 +188,7 @@ def test_a_child_that_is_too_costly_is_drawn_again(world):
 
 
 def test_growth_begins_on_images_that_are_too_large_for_the_time(world):
-    """Nothing can be afforded but the trivial network: what costs no more than one modest convolution is born."""
+    """Only the trivial network is affordable, but children that cost no more than a modest network are allowed."""
     odds = {"grow-convolution": 10.0, "widen": 10.0, "alter-learning-rate": 1.0}
     image = Shape(200, 200, 3)
 

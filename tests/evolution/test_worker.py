@@ -102,21 +102,21 @@ def test_several_mutations_at_a_reproduction_are_recorded_in_order(world):
 
 def test_an_orphan_comes_first_and_is_trained_from_its_checkpoint(world):
     first = world.worker()
-    told = []
-    set_reason_to_stop(first, lambda: "told to" if told else None)
+    stops = []
+    set_reason_to_stop(first, lambda: "asked to" if stops else None)
     evaluate = world.judge.evaluate
 
     def stop_at_60(request, observe):
         def observe_until_60(progress):
             world.clock.advance(1.0)
             if progress.step == 60:
-                told.append(True)
+                stops.append(True)
             observe(progress)
 
         return evaluate(request, observe_until_60)
 
     world.judge.evaluate = stop_at_60
-    assert first.run() == "told to"
+    assert first.run() == "asked to"
     [orphan] = world.living()
     assert (orphan.state, orphan.owner) == (State.TRAINING, "free0000")
     world.judge.evaluate = evaluate
@@ -159,34 +159,34 @@ def test_checkpoints_are_kept_at_intervals(world):
     assert saved[:3] == [20, 50, 80]  # the clock moved once before the first step
 
 
-def test_a_dna_that_cannot_be_used_fails_and_the_worker_goes_on(world):
+def test_an_unusable_dna_fails_and_the_worker_continues(world):
     worker = world.worker(reason_to_stop=world.trainings(30))
     bad = Birth(dna=msgspec.Raw(b'{"version": 1, "vertices": "none"}'), mutation_seed=0, training_seed=0)
-    stranger = MemoryPopulation(world.store)
-    stranger.hand_over(stranger.create(bad))
+    other_worker = MemoryPopulation(world.store)
+    other_worker.hand_over(other_worker.create(bad))
     worker.run()
     [failed] = [fossil for fossil in world.store.fossils.values() if fossil.reason]
     assert "not a DNA" in failed.reason
     assert len(world.living()) == 10
 
 
-def test_a_parent_with_a_dna_that_cannot_be_used_is_put_into_quarantine(world):
+def test_a_parent_with_an_unusable_dna_is_quarantined(world):
     worker = world.worker(reason_to_stop=world.trainings(30))
     bad = Birth(dna=msgspec.Raw(b"[]"), mutation_seed=0, training_seed=0)
-    stranger = MemoryPopulation(world.store)
-    stranger.finish(stranger.create(bad), fitness=0.95)
+    other_worker = MemoryPopulation(world.store)
+    other_worker.finish(other_worker.create(bad), fitness=0.95)
     worker.run()
     assert world.store.counts[State.QUARANTINED] == 1
     assert len(world.living()) == 10
 
 
-def test_weights_that_cannot_be_used_are_put_into_quarantine(world):
+def test_unusable_weights_are_quarantined(world):
     worker = world.worker(reason_to_stop=world.trainings(40))
-    stranger = MemoryPopulation(world.store)
-    parent = first_individual(stranger)
-    stranger.finish(parent, fitness=0.9, files={"weights.safetensors": b"damaged"})
+    other_worker = MemoryPopulation(world.store)
+    parent = first_individual(other_worker)
+    other_worker.finish(parent, fitness=0.9, files={"weights.safetensors": b"damaged"})
     worker.run()
-    assert world.store.counts[State.QUARANTINED] == 2  # the child, and the parent, which would spoil all others too
+    assert world.store.counts[State.QUARANTINED] == 2  # the child, and its parent, which would spoil every other child
     assert len(world.living()) == 10
 
 
@@ -197,7 +197,7 @@ def test_a_lost_race_ends_the_step_and_nothing_else(world):
     def kill(individual, why="lost"):
         if len(lost) < 5:
             lost.append(individual)
-            raise ConcurrencyError("somebody was faster")
+            raise ConcurrencyError("another worker was faster")
         return real(individual, why)
 
     worker.population.kill = kill
@@ -222,10 +222,10 @@ def test_a_full_disk_is_waited_for_and_a_finished_training_is_not_thrown_away(wo
     assert len({seed for _, seed, _, _ in world.judge.seen}) == len(world.judge.seen)  # nothing was trained twice
 
 
-def test_a_training_is_handed_over_even_where_there_is_no_room_for_its_checkpoint(world):
+def test_a_training_is_handed_over_even_without_room_for_its_checkpoint(world):
     worker = world.worker()
-    told = []
-    set_reason_to_stop(worker, lambda: "told to" if told else None)
+    stops = []
+    set_reason_to_stop(worker, lambda: "asked to" if stops else None)
 
     def no_room(individual, checkpoint):
         raise StorageError("the disk is full")
@@ -233,26 +233,26 @@ def test_a_training_is_handed_over_even_where_there_is_no_room_for_its_checkpoin
     def heartbeat(phase, step):
         world.clock.advance(1.0)
         if step == 50:
-            told.append(True)
+            stops.append(True)
 
     worker.population.save_checkpoint, worker.population.heartbeat = no_room, heartbeat
-    assert worker.run() == "told to"
+    assert worker.run() == "asked to"
     [orphan] = world.living()
     assert (orphan.state, orphan.owner) == (State.TRAINING, "free0000")
 
 
-def test_nobody_dies_where_half_of_the_wanted_size_is_not_alive(world):
+def test_no_individual_dies_unless_half_of_the_population_size_is_alive(world):
     world.rules = Rules(population_size=100, set_point=lambda census, wanted, rng: Decision(kill=True, reproduce=False))
     worker = world.worker()
-    stranger = MemoryPopulation(world.store)
+    other_worker = MemoryPopulation(world.store)
     for number in range(60):
-        stranger.finish(first_individual(stranger, number), fitness=number / 100)
+        other_worker.finish(first_individual(other_worker, number), fitness=number / 100)
     for _ in range(50):
         worker.step()
     assert len(world.living()) == 49  # one may go while 50 are alive
 
 
-def test_with_nobody_to_pair_and_no_room_the_worker_waits(world):
+def test_a_worker_waits_if_there_is_no_pair_and_no_room(world):
     world.rules = Rules(population_size=2)
     busy = [MemoryPopulation(world.store) for _ in range(2)]
     for population in busy:
@@ -272,7 +272,7 @@ def test_one_seed_gives_one_history(world):
     assert histories[0] == histories[1]
 
 
-def test_two_who_renew_the_same_individual_after_a_reset_make_one_copy_of_it(world):
+def test_two_workers_that_renew_the_same_individual_make_one_copy(world):
     world.worker(reason_to_stop=world.trainings(10)).run()
     world.rules = Rules(version=2, population_size=10, reset_version=2)
     worker, rival = world.worker(seed=1), world.worker(seed=2)
@@ -289,7 +289,7 @@ def test_two_who_renew_the_same_individual_after_a_reset_make_one_copy_of_it(wor
     with pytest.raises(ConcurrencyError):
         next_job(worker)
     [job] = jobs
-    everybody = rival.population.snapshot()
-    assert [i for i in everybody if i.state is State.TRAINING] == [job.individual]
-    assert [i.why for i in everybody if i.state is State.FAILED] == ["twice"]
-    assert [i.why for i in everybody if i.state is State.DEAD and i.id == job.birth.parents[0]] == ["reset"]
+    individuals = rival.population.snapshot()
+    assert [i for i in individuals if i.state is State.TRAINING] == [job.individual]
+    assert [i.why for i in individuals if i.state is State.FAILED] == ["twice"]
+    assert [i.why for i in individuals if i.state is State.DEAD and i.id == job.birth.parents[0]] == ["reset"]

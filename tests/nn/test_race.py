@@ -1,4 +1,4 @@
-"""The look at a child on its way: what is decided, that it leaves no trace, and that it is repeated and resumed."""
+"""Races: the verdicts, that measuring leaves no trace, and that races can be repeated and resumed."""
 
 import msgspec
 import pytest
@@ -38,7 +38,7 @@ def as_good_as(look):
 def test_half_as_many_errors_again_lose_and_clearly_fewer_win():
     assert [judge(0.9 - lag, 0.9) for lag in (0.06, 0.05, 0.03, 0.0, -0.003)] == ["stopped"] * 2 + ["kept"] * 3
     assert judge(0.91, 0.9) == "longer"
-    assert judge(0.0, 0.1) == "kept"  # beside a parent that knows nothing nobody loses
+    assert judge(0.0, 0.1) == "kept"  # no child loses against a parent that knows nothing
     assert judge(1.0, 1.0) == "kept"
 
 

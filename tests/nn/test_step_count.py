@@ -1,4 +1,4 @@
-"""How many steps fit into a time, on a clock that the test turns; and trainings that go by it, on the real one."""
+"""How many steps fit into a time, with a simulated clock; and timed trainings, with a real one."""
 
 import pytest
 import torch
@@ -149,7 +149,7 @@ def test_small_crops_cost_less_and_are_validated_on_whole_images(fashion):
     assert small.fitness > 0.2
 
 
-def test_heat_scales_the_learning_rate(fashion):
+def test_the_learning_rate_factor_scales_the_learning_rate(fashion):
     cold = (
         evaluator(fashion, Recipe(steps=20))
         .evaluate(TrainingRequest(DNA, seed=1, budget=TrainingBudget(learning_rate_factor=0.5)))
