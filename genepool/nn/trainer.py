@@ -117,7 +117,7 @@ class Training:
 
     def _settle(self) -> None:
         """The averaged weights in the place of the last ones, with statistics from batches that would come next."""
-        self._average.settle()
+        self._average.apply()
         coming = (self._batches(step)[0] for step in range(self.done, self.done + BATCHES))
         self.settled = find_statistics(self.model, coming)
 

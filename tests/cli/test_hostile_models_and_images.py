@@ -193,9 +193,9 @@ MODELS = {
     "a source folder with other weights": ("model/weights.safetensors", flipped, "SHA-256"),
     "a zip bomb": ("model.pt2", bomb, "larger than the file itself"),
     "a .pt2 with pickled weights": ("model.pt2", pickled, "pickled"),
-    "a .pt2 of somebody else": ("model.pt2", bare_program, "not an export of Genepool"),
-    "an .onnx over 2 GB": ("model.onnx", huge, "over the 2 GB"),
-    "an .onnx that points elsewhere": ("model.onnx", onnx_outside, "outside of the file"),
+    "a .pt2 from elsewhere": ("model.pt2", bare_program, "Genepool did not write it"),
+    "an .onnx over 2 GB": ("model.onnx", huge, "exceed the 2 GB"),
+    "an .onnx that points elsewhere": ("model.onnx", onnx_outside, "outside the file"),
     "facts of another version": ("model.pt2", lambda path: edited(path, "format", 2), "format 2"),
     "facts of giant images": ("model.pt2", lambda path: edited(path, "height", 10**9), "GiB"),
     "facts of negative images": ("model.pt2", lambda path: edited(path, "height", -8), "no valid image size"),
@@ -209,8 +209,8 @@ MODELS = {
     "a header longer than the file": (
         "model/weights.safetensors", lambda path: path.write_bytes(b"\xff" * 20), "not a complete safetensors file",
     ),
-    "weights of somebody else": (
-        "model/weights.safetensors", lambda path: path.write_bytes((2).to_bytes(8, "little") + b"{}"), "do not say",
+    "weights from elsewhere": (
+        "model/weights.safetensors", lambda path: path.write_bytes((2).to_bytes(8, "little") + b"{}"), "have no metadata",
     ),
 }  # fmt: skip
 

@@ -233,7 +233,7 @@ def test_an_ensemble_of_different_images_or_of_one_population_twice_is_refused(s
         assert done.returncode == 2 and words in done.stderr and len(done.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.glob("*.pt2"))
     done = genepool("ensemble", first, "--top", "9", "--out", tmp_path / "all.pt2")
-    assert done.returncode == 2 and "alive" in done.stderr
+    assert done.returncode == 2 and "living individuals" in done.stderr
 
 
 def test_statistics_are_those_of_the_books():
