@@ -79,7 +79,7 @@ AS_CONFIGURED = TrainingBudget()
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of an individual's training. The keys of its JSON form are documented in docs/json.md."""
+    """The outcome of an individual's training. The keys of its JSON form are documented in docs/reference/json.md."""
 
     fitness: float
     """The value that selection compares: the accuracy, unless the objective is another one. For a network that could
