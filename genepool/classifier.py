@@ -151,7 +151,7 @@ class ImageClassifier:
         load_plugins(self.plugins)
         by_path = isinstance(X, (str, os.PathLike))
         experiment, classes, scale = self._of_path(X, y) if by_path else self._of_arrays(X, y)
-        _evolve(experiment, self.plugins, self._teller())
+        _evolve(experiment, self.plugins, self._progress())
         model = experiment.model()
         self.facts_, self._network = model.facts, model.network
         self._scale = scale
@@ -203,8 +203,8 @@ class ImageClassifier:
         experiment.set(names.to_values(chosen))
         return experiment
 
-    def _teller(self) -> Callable[[Experiment], None]:
-        return _Teller() if self.verbose else lambda experiment: None
+    def _progress(self) -> Callable[[Experiment], None]:
+        return _ProgressLine() if self.verbose else lambda experiment: None
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
@@ -353,8 +353,8 @@ def _plain_labels(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     return labels, np.unique(labels)
 
 
-class _Teller:
-    """A line on standard error every few seconds."""
+class _ProgressLine:
+    """Writes a line to standard error every few seconds."""
 
     EVERY = 5.0
 
@@ -365,9 +365,9 @@ class _Teller:
         if clock.monotonic() < self._next:
             return
         self._next = clock.monotonic() + self.EVERY
-        history = experiment.history()
-        best, spent = history.best(), history.spending()
-        reached = "nobody yet" if best is None else f"best {100 * (best.accuracy or 0):.1f} % ({best.dna.in_a_line()})"
+        status = experiment.status()
+        best, spent = status.best, status.spent
+        reached = "no result yet" if best is None else f"best {100 * best.accuracy:.1f} % ({best.network})"
         sys.stderr.write(f"{spent.individuals} networks trained, {spent.seconds:.0f} s, {reached}\n")
 
 
@@ -391,10 +391,10 @@ def _store(path: Path, pixels: NDArray[np.uint8], labels: NDArray[Any]) -> None:
     temporary.replace(path)
 
 
-def _evolve(experiment: Experiment, plugins: Sequence[str], tell: Callable[[Experiment], None]) -> None:
+def _evolve(experiment: Experiment, plugins: Sequence[str], show: Callable[[Experiment], None]) -> None:
     """Until the budget is spent, or Ctrl-C: then trainings are handed over, and the best so far counts."""
     try:
-        experiment.run(plugins=plugins, look=lambda: tell(experiment))
+        experiment.run(plugins=plugins, look=lambda: show(experiment))
     except KeyboardInterrupt:
         if experiment.best() is None:
             raise

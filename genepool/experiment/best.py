@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.analysis import History, Row, lineage
-from genepool.analysis.lineage import find
+from genepool.analysis import History, Row, find, lineage
 from genepool.data.paths import write_atomic
 from genepool.dna import codec, requirements
 from genepool.errors import ConcurrencyError, DataError, ExportError, StorageError, shown

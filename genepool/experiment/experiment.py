@@ -14,7 +14,19 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from genepool.analysis import Ancestor, Change, History, Mark, Point, Row, front, lineage, marks
+from genepool.analysis import (
+    Ancestor,
+    History,
+    Interval,
+    Observer,
+    Point,
+    Row,
+    Status,
+    Terms,
+    front,
+    lineage,
+    status_of,
+)
 from genepool.errors import ConcurrencyError, DataError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
@@ -29,8 +41,10 @@ from genepool.evolution import (
 )
 from genepool.experiment.rules import (
     CurrentRules,
+    budget_of,
     check_names,
     escape_of,
+    final_phase_of,
     lacking_mutations,
     lacking_rules,
     rules_of,
@@ -38,10 +52,13 @@ from genepool.experiment.rules import (
 )
 from genepool.experiment.start import Start, keep, recall
 from genepool.experiment.stopping import StopCondition
-from genepool.population import DirectoryPopulation, DirectoryView, Files, State
-from genepool.population.directory.manifest import (
+from genepool.population import (
+    DirectoryPopulation,
+    DirectoryView,
+    Files,
     Manifest,
     Published,
+    State,
     config_versions,
     publish_version,
     published,
@@ -197,13 +214,21 @@ class Experiment:
 
         return front(self.history().finished(), self.settings().batch, has_weights)
 
-    def marks(self, history: History) -> list[Mark]:
-        """The interventions and their ends, for a figure."""
-        changes = []
-        for version, note in self.published().items():
-            settings = self.settings(version)
-            changes.append(Change(note.when, note.label, escape_of(settings), settings.mutations))
-        return marks(changes, history.results())
+    def observe(self) -> Observer:
+        """An observer, which has read nothing yet."""
+        return Observer(self.path, self._files)
+
+    def status(self, observer: Observer | None = None, *, also: Interval | None = None) -> Status:
+        """The status now, by an observer's latest refresh if one is given; `also` is a run in progress."""
+        if observer is None:
+            observer = self.observe()
+            observer.refresh()
+        return status_of(observer, self.terms(), also=also)
+
+    def terms(self) -> Terms:
+        """The settings in force that a status depends on."""
+        settings = self.settings()
+        return Terms(budget=budget_of(settings), escape=escape_of(settings), final_phase=final_phase_of(settings))
 
     def best(self) -> Row | None:
         """The living individual of highest fitness, or None if nobody is alive yet."""

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from genepool.analysis import Row, lineage
-from genepool.analysis.lineage import MIGRATION
+from genepool.analysis import MIGRATION, Row, lineage
 from genepool.errors import DataError, SettingsError, shown
 from genepool.evaluation import Evaluation, TrainingRequest
 from genepool.experiment import Experiment
-from genepool.population import Birth, DirectoryPopulation, Files, State
-from genepool.population.directory.names import WEIGHTS
+from genepool.population import WEIGHTS, Birth, DirectoryPopulation, Files, State
 
 if TYPE_CHECKING:
     from genepool.data.dataset import Dataset

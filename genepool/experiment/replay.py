@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from genepool.analysis import History, Row
-from genepool.analysis.lineage import find
+from genepool.analysis import History, Row, find
 from genepool.dna import DNA, Shape, initial
 from genepool.dna.topology import topological_order
 from genepool.errors import DataError, shown

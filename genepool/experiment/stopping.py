@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.analysis import Interval, Ledger, Stopwatch, spending
+from genepool.analysis import Interval, Ledger, Stopwatch
 from genepool.errors import StorageError
 from genepool.evolution import Budget, BudgetUse, Spending
 from genepool.experiment.rules import budget_of, escape_of
@@ -38,7 +38,7 @@ class Accounts:
         if time.monotonic() >= self._next_look:
             self._ledger.refresh()
             self._next_look = time.monotonic() + self._every
-        return spending(self._ledger.entries.values(), also=also)
+        return self._ledger.spending(also)
 
 
 class StopCondition:

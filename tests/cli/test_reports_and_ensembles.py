@@ -97,11 +97,12 @@ def study(tmp_path_factory) -> Path:
 def test_settings_change_where_the_plan_says_so(study):
     _, outcomes = read_study(study)
     for outcome in outcomes:
-        assert [mark.set for mark in outcome.marks] == [{"mutations": 5}, {"mutations": 1}, {"reset_weights": True}]
-        first, second, third = (mark.individuals for mark in outcome.marks)
+        changes = [change.set for change in outcome.changes]
+        assert changes == [{"mutations": 5}, {"mutations": 1}, {"reset_weights": True}]
+        first, second, third = (change.individuals for change in outcome.changes)
         assert (first, second, third) == (0.3 * INDIVIDUALS, 0.6 * INDIVIDUALS, 0.8 * INDIVIDUALS)
         assert outcome.settings["mutations"] == 1
-        before, after = outcome.around_marks
+        before, after = outcome.around_changes
         assert 0 < before < 1 and 0 < after < 1
     history = Experiment.open(study / "five-mutations" / "seed-1").history()
     assert {row.birth.settings_version for row in history.finished()} >= {1, 2}

@@ -42,7 +42,9 @@ def test_run_prints_the_best_network_its_accuracies_and_its_cost(evolved):
     ):
         assert re.search(line, result.stdout), line
     # Lines come every ten seconds, so all may be over after the first.
-    assert re.search(r"trained, \d+ a minute, 2 workers, (overhead \d+\.\d % \(.*\), best|nobody)", result.stderr)
+    assert re.search(
+        r"trained, \d+ per minute, 2 workers, (overhead \d+\.\d % \(.*\), best|no individual)", result.stderr
+    )
     assert (directory / "progress.png").read_bytes().startswith(b"\x89PNG")
     assert "Traceback" not in result.stderr
 

@@ -10,10 +10,11 @@ from genepool.errors import ConcurrencyError, StorageError
 from genepool.evolution import SET_POINTS, Breeding, Decision, Rules, dna_of, mutated
 from genepool.population import Birth, MemoryPopulation, State
 from tests.evolution.conftest import World, first_individual, next_job, set_reason_to_stop
+from tests.support.records import records as records_of
 
 
 def records(world):
-    return list(MemoryPopulation(world.store).records())
+    return list(records_of(MemoryPopulation(world.store)))
 
 
 def test_the_first_two_are_trivial_and_all_others_are_one_mutation_from_their_parent(world):
