@@ -67,7 +67,6 @@ class Observer:
     def look(self) -> Standing:
         """How things stand now."""
         from genepool.analysis import RECENT, overhead, overhead_by_worker
-        from genepool.experiment import escape_of
         from genepool.population import State
 
         settings = self._experiment.settings()
@@ -93,17 +92,15 @@ class Observer:
             last=_happened(finished[-1]) if finished else "",
             overhead=overhead(lately).share,
             workers={who: of.share for who, of in overhead_by_worker(lately).items()},
-            escape=escape_of(settings).told(spent),
+            escape=settings.escape.told(spent),
             finish=finish_told(settings, spent),
         )
 
 
 def finish_told(settings: Settings, spent: Spending) -> str:
     """What there is to say of the finish: nothing before it begins."""
-    from genepool.experiment import budget_of, planning_of
-
-    phase = budget_of(settings).phase(spent)
-    if not phase.left or not planning_of(settings).is_finish(phase):
+    phase = settings.budget.phase(spent)
+    if not phase.left or not settings.final_phase.has_begun(phase):
         return ""
     return f"the best is trained on for {span(phase.left) if phase.unit == 'seconds' else amount(phase.left) + 'FLOP'}"
 

@@ -23,7 +23,7 @@ def status(directory: Path, as_json: bool) -> None:
 
 def _facts(directory: Path) -> dict[str, Any]:
     from genepool.analysis import overhead, overhead_by_worker
-    from genepool.experiment import Experiment, budget_of, escape_of
+    from genepool.experiment import Experiment
 
     experiment = Experiment.open(directory)
     history = experiment.history()
@@ -33,9 +33,9 @@ def _facts(directory: Path) -> dict[str, Any]:
     settings = experiment.settings()
     return {
         "directory": str(directory),
-        "data": settings.data,
+        "data": settings.data.source,
         "settings_version": experiment.version(),
-        "population_size": settings.population_size,
+        "population_size": settings.population.size,
         "alive": census.alive,
         "training": census.training,
         "dead": census.dead,
@@ -54,8 +54,8 @@ def _facts(directory: Path) -> dict[str, Any]:
         "best_fitness": spent.best,
         "best_accuracy": None if best is None else best.accuracy,
         "best_network": "" if best is None else best.dna.in_a_line(),
-        "over": budget_of(settings).over(spent),
-        "escape": escape_of(settings).told(spent) or None,
+        "over": settings.budget.over(spent),
+        "escape": settings.escape.told(spent) or None,
         "interventions": [
             {"version": version, "when": note.when, "who": note.who, "what": note.label}
             for version, note in experiment.published().items()

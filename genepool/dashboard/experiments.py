@@ -18,6 +18,7 @@ from genepool.dashboard.workers import CrewWatch
 from genepool.errors import GenepoolError, PopulationFormatError, shown
 from genepool.population import Files
 from genepool.population.directory.manifest import read_manifest
+from genepool.settings import flat
 
 DEEPEST = 4
 """Folders between the place and an experiment."""
@@ -162,4 +163,9 @@ def summary(found: Found) -> dict[str, Any]:
         manifest = read_manifest(Files(), str(found.path))
     except GenepoolError as error:
         return {**facts, "data": "", "created": None, "trouble": shown(str(error))}
-    return {**facts, "data": str(manifest.settings.get("data", "")), "created": manifest.created, "trouble": ""}
+    return {
+        **facts,
+        "data": str(flat(manifest.settings).get("data.source", "")),
+        "created": manifest.created,
+        "trouble": "",
+    }

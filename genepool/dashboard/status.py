@@ -17,12 +17,12 @@ from genepool.dashboard.reader import Reader
 from genepool.dashboard.table import Table
 from genepool.errors import GenepoolError, shown
 from genepool.evolution.budget import Budget, Spending
-from genepool.experiment import Experiment, budget_of, planning_of
+from genepool.experiment import Experiment
 from genepool.population import State
 from genepool.population.directory.manifest import Published, config_versions, published, read_config
 from genepool.population.directory.names import config_name
 from genepool.population.individual import FREE
-from genepool.settings import FIXED, to_values
+from genepool.settings import FIXED, by_name, flat
 
 QUIET = 30.0
 """Seconds: clocks differ a little, and beats come late on a busy machine."""
@@ -117,7 +117,7 @@ def marks(reader: Reader) -> list[Mark]:
     with contextlib.suppress(OSError, GenepoolError):
         notes = published(reader.files, root)
         for version in config_versions(reader.files, root):
-            _, values = read_config(reader.files, root, version)
+            values = flat(read_config(reader.files, root, version)[1])
             changes = {
                 name: (known.get(name), values.get(name))
                 for name in sorted(known.keys() | values.keys())
@@ -192,15 +192,15 @@ def at_work_since(reader: Reader, now: float) -> float | None:
 def _settings(reader: Reader, so_far: Spending, going: Pace) -> dict[str, Any]:
     experiment = Experiment.open(reader.path)
     settings = experiment.settings()
-    budget = budget_of(settings)
+    budget = settings.budget
     return {
-        "settings": to_values(settings),
+        "settings": by_name(settings),
         "fixed": list(FIXED),
         "settings_version": experiment.version(),
         "budget": msgspec.to_builtins(budget),
         "over": budget.over(so_far),
         "seconds_left": seconds_left(budget, so_far, going),
-        "finishing": planning_of(settings).is_finish(budget.phase(so_far)),
+        "finishing": settings.final_phase.has_begun(budget.phase(so_far)),
     }
 
 

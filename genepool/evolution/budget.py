@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated, Literal
 
-from genepool.evolution.training_budget import Phase
+import msgspec
+from msgspec import Meta
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,16 +22,37 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """Individuals that became alive after the one that set it."""
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits; 0 means none."""
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an experiment stands in its budget."""
 
-    time: float = 0.0
+    used: float = 0.0
+    total: float = 0.0
+    """The whole budget; 0 where there is none."""
+    unit: Literal["seconds", "flops"] = "seconds"
+    """What both are counted in."""
+
+    @property
+    def spent(self) -> float:
+        """The share of the budget that is spent, 0 to 1."""
+        return min(1.0, self.used / self.total) if self.total else 0.0
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self.total - self.used)
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """When the experiment ends: as soon as one of these limits is reached. None: no limit."""
+
+    time: Annotated[float, Meta(gt=0, le=1e10)] | None = None
     """Seconds."""
-    individuals: int = 0
-    flops: float = 0.0
-    target: float = 0.0
+    individuals: Annotated[int, Meta(ge=1, le=10**12)] | None = None
+    """Individuals trained."""
+    flops: Annotated[float, Meta(gt=0, le=1e30)] | None = None
+    """FLOPs spent on all individuals together."""
+    target: Annotated[float, Meta(gt=0, le=1)] | None = None
     """A fitness to reach."""
-    plateau: int = 0
+    plateau: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     """Individuals in a row without a new best."""
 
     @property
@@ -39,8 +61,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     def phase(self, so_far: Spending) -> Phase:
         """Where this leaves the experiment, by the limit that is nearest; only time and FLOPs can be shared out."""
-        by_time = Phase(used=so_far.seconds, total=self.time)
-        by_flops = Phase(used=so_far.flops, total=self.flops, unit="flops")
+        by_time = Phase(used=so_far.seconds, total=self.time or 0.0)
+        by_flops = Phase(used=so_far.flops, total=self.flops or 0.0, unit="flops")
         return max((by_time, by_flops), key=lambda phase: (phase.spent, phase.total))
 
     def over(self, spent: Spending) -> str | None:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from genepool.dna import DNA, Capacity, CapacityLimit, Shape, StepTime, capacity, cropped, step_time
+from genepool.dna import DNA, Capacity, Shape, StepTime, capacity, cropped, step_time
 from genepool.dna.zoo import modest as modest_network
 from genepool.errors import ModelTooLargeError
-from genepool.evaluation import Plan
+from genepool.evaluation import Limits, Plan
 from genepool.evolution.reproduction import dna_of, plan_of
 from genepool.population import Individual, Population
 
@@ -54,9 +54,9 @@ class ChildLimits(NamedTuple):
         took = float(result.metrics.get("step_seconds") or 0.0) * max(1, plan_of(birth).threads)
         return took / self.step_time(dna_of(birth), plan_of(birth).crop).seconds if took else 1.0
 
-    def bearable(self, largest: CapacityLimit) -> Question:
+    def bearable(self, limits: Limits) -> Question:
         """Whether a child is not too large."""
-        return lambda child: largest.fault(self.size(child)) is None
+        return lambda child: limits.fault(self.size(child)) is None
 
 
 def step_times_of(image: Shape, classes: int, batch: int) -> StepTimes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from genepool.dna import DNA, Shape, decode, encode_in_a_line, in_steps, initial
 from genepool.errors import MutationError
@@ -25,20 +26,27 @@ UNCHANGED = frozenset({COPY, RENEWAL})
 class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """How children are made."""
 
-    learning_rate: float = 0.1
-    """Of the initial individuals."""
-    mutations: int = 1
-    """Mutations at each reproduction, one after another."""
-    odds: Mapping[str, float] | None = None
-    """By the mutations' names; None for the paper's eleven, all alike."""
-    width_step: int = 1
-    """What widths are multiples of."""
+    learning_rate: Annotated[float, Meta(ge=1e-12, le=1e6)] = 0.1
+    """Learning rate of the initial individuals."""
+    mutations: Annotated[int, Meta(ge=1, le=1000)] = 1
+    """Mutations per reproduction, one after another."""
+    odds: Annotated[dict[str, Annotated[float, Meta(ge=0, lt=1e9)]], Meta(min_length=1)] | None = None
+    """Odds of the mutations by name. Differs from the paper if given: the paper's eleven have equal odds."""
     recombination: Literal["off", "probabilities", "weights", "fusion"] = "off"
-    """What children have of a second parent."""
-    recombination_odds: float = 0.0
-    """The share of children that have two."""
-    lacking: tuple[str, ...] = ()
-    """Mutations that belong to the odds, but are not known here; the record names them, since they change the draw."""
+    """Differs from the paper's main results if not off: children of two parents, which pass on the odds of mutations
+    (these then evolve too), mix their weights, or are fused side by side."""
+    recombination_odds: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    """With `recombination`: the share of children that have two parents."""
+    width_step: Annotated[int, Meta(ge=1, le=1024)] = 1
+    """Differs from the paper if it is not 1: mutations round widths to multiples of it, which take no longer than the
+    widths in between."""
+
+    def without(self, lacking: Collection[str]) -> Breeding:
+        """The same rules in a process that lacks these mutations."""
+        if self.odds is None or not lacking:
+            return self
+        odds = {name: weight for name, weight in self.odds.items() if name not in lacking}
+        return msgspec.structs.replace(self, odds=odds)
 
 
 class Newborn(NamedTuple):
@@ -76,11 +84,13 @@ def next_birth(
     plan: Plan = EVERYTHING_AS_SET,
     affordable: Callable[[DNA], bool] = lambda child: True,
     image: Shape | None = None,
+    lacking: tuple[str, ...] = (),
 ) -> Newborn:
     """A child of this parent, whose DNA is given. The seeds go into the record, so that it can be repeated.
 
     Differs from the paper where `affordable` says no: the mutation is drawn again, of the same kind if that can be, or
-    growth would give way to whatever costs nothing; if it goes on saying no the child is a copy, trained further.
+    growth would give way to whatever costs nothing; if it goes on saying no the child is a copy, trained further. The
+    record names the mutations that this process is lacking, because they change the draw.
     """
     wanted, found = None, None
     for _ in range(REDRAWS):
@@ -94,7 +104,7 @@ def next_birth(
     if found is None:
         return copied_birth(parent, dna, rng, settings_version, plan)
     child, names, seed = found
-    return Newborn(_birth(child, (parent.id,), names, seed, rng, settings_version, plan, breeding.lacking), child)
+    return Newborn(_birth(child, (parent.id,), names, seed, rng, settings_version, plan, lacking), child)
 
 
 def recombined_birth(

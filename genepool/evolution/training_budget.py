@@ -7,11 +7,14 @@ ones, which are what the user takes home.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from genepool.evaluation import EVERYTHING_AS_SET, Plan, Race
+from genepool.evolution.budget import Phase
+from genepool.evolution.final_phase import FinalPhase
 
 SHORTEST = 0.25
 """Seconds; less time than this is not worth a training."""
@@ -19,86 +22,49 @@ TRIVIAL = 0.1
 """Of what others get."""
 SAFETY, ENOUGH = 0.92, 15.0
 """Of the time that is left, or all but so many seconds: a last training that does not end in time is worth nothing."""
-GRACE = 0.02
-"""Of the budget: so long the finish waits for trainings that began before it, one of which may become the best."""
-
 LONGER = 1.5
 """What the rest of a training is multiplied by, if it clearly wins its race and the budget has room."""
 
 
-class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an experiment stands in its budget."""
+class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How much training an individual gets; by default every individual gets the same number of steps."""
 
-    used: float = 0.0
-    total: float = 0.0
-    """The whole budget; 0 where there is none."""
-    unit: Literal["seconds", "flops"] = "seconds"
-    """What both are counted in."""
+    share: Annotated[float, Meta(gt=0, le=1)] | None = None
+    """Differs from the paper if given: the time of an individual as a share of the time elapsed, instead of a fixed
+    number of steps."""
+    first_share: Annotated[float, Meta(ge=0, le=1)] = 0.02
+    """With `share`: the least time of an individual, as a share of the whole budget."""
+    early_crop: Annotated[float, Meta(ge=0.2, le=1)] = 1.0
+    """Differs from the paper if it is not 1: side of the crops in the first half of the budget, as a share of the
+    image's."""
+    cooling: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Differs from the paper if it is not 0: the share by which learning rates have fallen when the budget is spent."""
+    racing: Annotated[float, Meta(gt=0, le=0.95)] | None = None
+    """Differs from the paper if given: the share of a child's training after which it is stopped if it clearly loses
+    against its parent, and gets more time if it clearly wins."""
 
-    @property
-    def spent(self) -> float:
-        """The share of the budget that is spent, 0 to 1."""
-        return min(1.0, self.used / self.total) if self.total else 0.0
+    def plan(self, phase: Phase, steps: int, final: FinalPhase, *, trivial: bool = False, rival: float = 0.0) -> Plan:
+        """The training of an individual that is born now, with at most this many steps.
 
-    @property
-    def left(self) -> float:
-        return max(0.0, self.total - self.used)
-
-
-class Planning(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules by which trainings get their time; the defaults plan nothing."""
-
-    share: float = 0.0
-    """Of what is used so far, for each individual; 0: a fixed number of steps."""
-    first: float = 0.02
-    """Of the whole budget, at least."""
-    most: int = 0
-    """Steps of an individual, however many its share allows; 0: any number. Not in the finish."""
-    finish: float = 0.0
-    """The last part of the budget, for the best alone."""
-    early_crop: float = 1.0
-    cooling: float = 0.0
-    racing: float = 0.0
-    """The part of a training after which a child is compared with its parent; 0: never."""
-
-    def is_finish(self, phase: Phase) -> bool:
-        """Whether it is time to train the best, and nothing else."""
-        return phase.spent > 1.0 - self.finish
-
-    def is_eve(self, phase: Phase) -> bool:
-        """Whether the finish has only just begun."""
-        return phase.spent < 1.0 - self.finish + GRACE
-
-    def plan(self, phase: Phase, *, trivial: bool = False, rival: float = 0.0) -> Plan:
-        """For an individual that is born now; the trivial kind has next to nothing to learn.
-
-        With a rival, the parent's accuracy, it may be a race; not in the finish, where nothing better can be done with
-        the time.
+        Trivial networks have almost nothing to learn and get less. With a rival, the parent's accuracy, it may be a
+        race; not in the final phase, when there is no better use of the time.
         """
-        plan = self._time(phase, trivial)
-        if not self.racing or not rival or self.is_finish(phase):
+        plan = self._time(phase, steps, final, trivial)
+        if self.racing is None or not rival or final.has_begun(phase):
             return plan
-        room = self._room(plan, phase)
+        room = _room(self.racing, plan, phase)
         return msgspec.structs.replace(plan, race=Race(look=self.racing, rival=rival, stretch=round(room, 4)))
 
-    def _room(self, plan: Plan, phase: Phase) -> float:
-        """How much longer the part after the look may get without outliving the budget."""
-        rest = (1 - self.racing) * (plan.seconds or plan.flops)
-        if not rest:
-            return LONGER
-        spare = (_usable(phase.left) if plan.seconds else phase.left) - (plan.seconds or plan.flops)
-        return min(LONGER, 1.0 + max(0.0, spare) / rest)
-
-    def _time(self, phase: Phase, trivial: bool) -> Plan:
-        if not self.share or not phase.total:
+    def _time(self, phase: Phase, steps: int, final: FinalPhase, trivial: bool) -> Plan:
+        if self.share is None or not phase.total:
             return EVERYTHING_AS_SET
-        finish = self.is_finish(phase) and not trivial
-        wanted = phase.left if finish else max(self.first * phase.total, self.share * phase.used)
+        last = final.has_begun(phase) and not trivial
+        wanted = phase.left if last else max(self.first_share * phase.total, self.share * phase.used)
         wanted *= TRIVIAL if trivial else 1.0
-        if self.finish and not finish:  # or the finish would have to wait, or go without them
-            wanted = min(wanted, phase.left - self.finish * phase.total)
+        if final.share and not last:  # otherwise the final phase would have to wait, or do without the result
+            wanted = min(wanted, phase.left - final.share * phase.total)
         crop = self.early_crop if phase.spent < 0.5 else 1.0
-        rest = Plan(most=0 if finish else self.most, crop=crop, heat=round(1.0 - self.cooling * phase.spent, 4))
+        rest = Plan(most=0 if last else steps, crop=crop, heat=round(1.0 - self.cooling * phase.spent, 4))
         if phase.unit == "flops":
             return msgspec.structs.replace(rest, flops=min(wanted, phase.left))
         seconds = max(SHORTEST, min(wanted, _usable(phase.left)))
@@ -107,3 +73,12 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
 
 def _usable(left: float) -> float:
     return max(SAFETY * left, left - ENOUGH)
+
+
+def _room(racing: float, plan: Plan, phase: Phase) -> float:
+    """How much longer the part after the look may get without outliving the budget."""
+    rest = (1 - racing) * (plan.seconds or plan.flops)
+    if not rest:
+        return LONGER
+    spare = (_usable(phase.left) if plan.seconds else phase.left) - (plan.seconds or plan.flops)
+    return min(LONGER, 1.0 + max(0.0, spare) / rest)

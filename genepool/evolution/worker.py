@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA, CapacityLimit, Shape
+from genepool.dna import DNA, Shape
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -24,9 +24,11 @@ from genepool.errors import (
     StepAbandoned,
     StorageError,
 )
-from genepool.evaluation import Evaluator, Plan, Second, Trained
+from genepool.evaluation import Evaluator, Limits, Plan, Second, Trained, Training
 from genepool.evolution import set_point
+from genepool.evolution.budget import Phase
 from genepool.evolution.child_limits import FREE_OF_CHARGE, NOTHING, Capacities, ChildLimits, Question, StepTimes
+from genepool.evolution.final_phase import FinalPhase
 from genepool.evolution.monitor import TrainingMonitor
 from genepool.evolution.reproduction import (
     Breeding,
@@ -41,7 +43,7 @@ from genepool.evolution.reproduction import (
 )
 from genepool.evolution.selection import Pair, Selection, tournament
 from genepool.evolution.set_point import SetPoint
-from genepool.evolution.training_budget import SHORTEST, Phase, Planning
+from genepool.evolution.training_budget import SHORTEST, TrainingBudgetRules
 from genepool.population import Birth, Checkpoint, Individual, Population, State
 from genepool.population.directory.names import WEIGHTS
 
@@ -64,18 +66,21 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection = tournament
     set_point: SetPoint = set_point.damped
     breeding: Breeding = Breeding()
-    planning: Planning = Planning()
-    affordable: int = 0
-    """Steps that a child must have time for; 0: any child will do."""
-    largest: CapacityLimit | None = None
-    """What a child may not outgrow, or its mutation is drawn again; None: it is born, whatever becomes of it."""
-    checkpoint_every: float = 60.0
-    """Seconds between two checkpoints of one training."""
+    lacking: tuple[str, ...] = ()
+    """Mutations that have odds but are not known in this process, and are missing in `breeding`."""
+    training: Training = Training()
+    training_budget: TrainingBudgetRules = TrainingBudgetRules()
+    final_phase: FinalPhase = FinalPhase()
+    limits: Limits = Limits()
     reset_version: int = 0
     """Whoever was born under an older version has weights that are to be forgotten."""
     barren: bool = False
     """Whether this worker lacks what these rules ask for (a plugin's selection, say): it then makes no children, takes
     over what it can train, and leaves the rest to others."""
+
+    def plan(self, phase: Phase, *, trivial: bool = False, rival: float = 0.0) -> Plan:
+        """The training of an individual that is born now."""
+        return self.training_budget.plan(phase, self.training.steps, self.final_phase, trivial=trivial, rival=rival)
 
 
 class Job(NamedTuple):
@@ -155,7 +160,7 @@ class Worker:
         if self.rules.barren:
             self._sleep(REST)
             return None
-        if self.rules.planning.is_finish(phase := self._phase()) and (ranking := self._ranking()):
+        if self.rules.final_phase.has_begun(phase := self._phase()) and (ranking := self._ranking()):
             return self._train_further(ranking, phase)
         try:
             better, worse = self._draw_pair()
@@ -196,7 +201,7 @@ class Worker:
         It is born before the other dies, so that no crash in between loses the network; of two who do this at once, one
         wins the other's death, and the loser gives its copy up.
         """
-        plan = self.rules.planning.plan(self._phase())
+        plan = self.rules.plan(self._phase())
         birth, dna = renewed_birth(individual, self._dna_of(individual), self.rng, self.rules.version, plan)
         child = self.population.create(birth)
         try:
@@ -214,12 +219,20 @@ class Worker:
 
     def _reproduce(self, parent: Individual) -> Job:
         dna = self._dna_of(parent)
-        plan = self.rules.planning.plan(self._phase(), rival=self._rival(parent))
+        plan = self.rules.plan(self._phase(), rival=self._rival(parent))
         affordable = self._wanted(parent, plan)
         if (job := self._recombine(parent, dna, plan, affordable)) is not None:
             return job
         birth, child = next_birth(
-            parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable, self._child_limits.image
+            parent,
+            dna,
+            self.rules.breeding,
+            self.rng,
+            self.rules.version,
+            plan,
+            affordable,
+            self._child_limits.image,
+            self.rules.lacking,
         )
         return Job(self.population.create(birth, parent=parent), birth, child, parent=parent)
 
@@ -265,17 +278,18 @@ class Worker:
 
     def _rival(self, parent: Individual) -> float:
         """The accuracy that a child races against; fitness may be something else."""
-        if not self.rules.planning.racing:
+        if self.rules.training_budget.racing is None:
             return 0.0
         return float(self.population.read_result(parent).metrics.get("accuracy") or parent.fitness or 0.0)
 
     def _wanted(self, parent: Individual, plan: Plan) -> Question:
         """Whether a child may be born: it can be afforded, and is not too large to be trained at all."""
         questions = []
-        if steps := self.rules.affordable:
-            questions.append(self._child_limits.affordable(plan, steps, self.population, parent))
-        if self.rules.largest is not None:
-            questions.append(self._child_limits.bearable(self.rules.largest))
+        limits = self.rules.limits
+        if limits.child_steps is not None:
+            questions.append(self._child_limits.affordable(plan, limits.child_steps, self.population, parent))
+        if limits.redraw:
+            questions.append(self._child_limits.bearable(limits))
         return lambda child: all(question(child) for question in questions)
 
     def _ranking(self) -> list[Individual]:
@@ -292,7 +306,7 @@ class Worker:
         if (phase.unit == "seconds" and phase.left < SHORTEST) or not self._can_finish(phase):
             self._sleep(0.05)
             return None
-        plan = self.rules.planning.plan(phase)
+        plan = self.rules.plan(phase)
         if self._finishing > 1:
             plan = msgspec.structs.replace(plan, threads=self._finishing)
         best, worst = ranking[0], ranking[-1]
@@ -303,7 +317,7 @@ class Worker:
 
     def _can_finish(self, phase: Phase) -> bool:
         """Whether the cores are this worker's to use; for a short time it lets others end what they are training."""
-        if self._finishing > 1 and self.rules.planning.is_eve(phase):
+        if self._finishing > 1 and self.rules.final_phase.is_waiting(phase):
             return not any(individual.state is State.TRAINING for individual in self.population.snapshot())
         return self._finishing > 0
 
@@ -312,7 +326,7 @@ class Worker:
         if self.population.census(fresh=True).living >= self.rules.population_size:
             self._sleep(0.05)
             return None
-        plan = self.rules.planning.plan(self._phase(), trivial=self._founder is None)
+        plan = self.rules.plan(self._phase(), trivial=self._founder is None)
         birth, dna = first_birth(self.rules.breeding, self.rng, self.rules.version, plan, self._founder)
         return Job(self.population.create(birth), birth, dna)
 
@@ -350,7 +364,7 @@ class Worker:
         return TrainingMonitor(
             self.population,
             individual,
-            checkpoint_every=self.rules.checkpoint_every,
+            checkpoint_every=self.rules.training.checkpoint_every,
             reason_to_stop=self.reason_to_stop,
             clock=self.clock,
         )

@@ -19,10 +19,10 @@ from genepool.analysis import Entry, History, Row, spending
 from genepool.data.paths import write_atomic
 from genepool.errors import ConcurrencyError, DataError, StorageError, shown
 from genepool.evolution import Intervention
-from genepool.experiment import Experiment, budget_of
+from genepool.experiment import Experiment
 from genepool.population import State
 from genepool.study.outcome import Mark, Record
-from genepool.study.plan import Turn
+from genepool.study.plan import Change
 
 if TYPE_CHECKING:
     from genepool.data import Source
@@ -33,8 +33,8 @@ FOLDER, MARKS = "records", "marks.json"
 class Follower:
     """Looks at an experiment that runs: keeps what sets records, and changes settings when the plan says so."""
 
-    def __init__(self, experiment: Experiment, turns: tuple[Turn, ...] = ()) -> None:
-        self._experiment, self._turns = experiment, turns
+    def __init__(self, experiment: Experiment, changes: tuple[Change, ...] = ()) -> None:
+        self._experiment, self._changes = experiment, changes
         self._history = experiment.history()
         self._kept: set[str] = set()
 
@@ -45,18 +45,18 @@ class Follower:
             for row in record_rows(self._history):
                 if row.id not in self._kept and keep_weights(self._experiment, row):
                     self._kept.add(row.id)
-            self._take_turn()
+            self._change_settings()
 
-    def _take_turn(self) -> None:
-        """The next one, if it is due; one that was missed until the budget was spent would only pretend."""
+    def _change_settings(self) -> None:
+        """Makes the next change if it is due; once the budget is spent it would have no effect."""
         marks = read_marks(self._experiment.path)
-        if len(marks) >= len(self._turns):
+        if len(marks) >= len(self._changes):
             return
-        spent, turn = self._history.spending(), self._turns[len(marks)]
-        if turn.spent <= self._share_spent() < 1:
-            self._experiment.set(turn.set)  # done twice, after a death just here, it changes nothing
-            changes = turn.set
-            if turn.reset_weights:
+        spent, change = self._history.spending(), self._changes[len(marks)]
+        if change.spent <= self._share_spent() < 1:
+            self._experiment.set(change.set)  # after a crash before the mark is written, a repetition changes nothing
+            changes = change.set
+            if change.reset_weights:
                 self._experiment.intervene(Intervention(reset_weights=True), spent)
                 changes = {**changes, "reset_weights": True}
             mark = Mark(set=changes, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals)
@@ -64,7 +64,7 @@ class Follower:
 
     def _share_spent(self) -> float:
         """Of the budget, by the limit that is nearest."""
-        budget, spent = budget_of(self._experiment.settings()), self._history.spending()
+        budget, spent = self._experiment.settings().budget, self._history.spending()
         pairs = (
             (spent.seconds, budget.time),
             (spent.individuals, budget.individuals),

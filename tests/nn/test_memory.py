@@ -21,7 +21,7 @@ from genepool.errors import ModelTooLargeError
 from genepool.mutations import mutate
 from genepool.nn.device import is_mixed
 from genepool.nn.evaluator import Limits, TorchEvaluator
-from genepool.nn.trainer import Recipe
+from genepool.nn.trainer import Training
 from genepool.nn.weights import to_bytes
 from tests.support.networks import chain, conv
 
@@ -143,7 +143,7 @@ print(json.dumps(test_memory.{function}()))
 
 def measure(dna: DNA, data: Dataset, averaging: float = 0.0, mixed: bool = False) -> tuple[int, int]:
     """Peak and bytes of weights: two generations in one process, with checkpoints and inheritance, as in a worker."""
-    evaluator = TorchEvaluator(data, Recipe(steps=2, averaging=averaging, mixed=mixed), Limits(), CPU)
+    evaluator = TorchEvaluator(data, Training(steps=2, averaging=averaging, mixed=mixed), Limits(), CPU)
     kept = []
     forget_peak()
     parent = evaluator.evaluate(dna, seed=0)
@@ -204,7 +204,7 @@ def train_500() -> tuple[int, int, int, int]:
     """
     data = images(16, 16)
     limits = Limits(memory=2**50, share=SMALL_LIMIT)
-    evaluators = [TorchEvaluator(data, Recipe(steps=2, mixed=mixed), limits, CPU) for mixed in (False, HAS_BFLOAT16)]
+    evaluators = [TorchEvaluator(data, Training(steps=2, mixed=mixed), limits, CPU) for mixed in (False, HAS_BFLOAT16)]
     trained = refused = slow = 0
     weights = None
     for seed in range(500):
@@ -243,7 +243,7 @@ def test_what_is_refused_is_recorded_with_figures_and_advice():
         (Limits(share=PROCESS), "this worker's share of the machine's memory; let fewer workers share it"),
         (Limits(memory=PROCESS), "raise max_memory"),
     ):
-        answer = TorchEvaluator(data, Recipe(), limits, CPU).evaluate(dna, seed=0)
+        answer = TorchEvaluator(data, Training(), limits, CPU).evaluate(dna, seed=0)
         assert answer.weights is None
         assert answer.evaluation.fitness == 0
         assert "0.31 GiB" in answer.evaluation.reason
@@ -253,7 +253,7 @@ def test_what_is_refused_is_recorded_with_figures_and_advice():
 def test_what_a_worker_begins_with_counts():
     """A small child of a large parent has the parent's weights in memory."""
     data = images(16, 16)
-    evaluator = TorchEvaluator(data, Recipe(steps=0), Limits(memory=PROCESS + 40 * MIB), CPU)
+    evaluator = TorchEvaluator(data, Training(steps=0), Limits(memory=PROCESS + 40 * MIB), CPU)
     assert evaluator.evaluate(initial(), seed=0).evaluation.reason is None
     large = to_bytes({"weight": torch.zeros(8 * MIB)})
     assert "over the limit" in evaluator.evaluate(initial(), seed=0, inherited=large).evaluation.reason

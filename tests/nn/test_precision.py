@@ -10,7 +10,7 @@ from genepool.evaluation import Plan
 from genepool.nn.device import Precision, is_mixed
 from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
 from genepool.nn.model import Model
-from genepool.nn.trainer import Recipe, Training
+from genepool.nn.trainer import Training, Trainer
 from genepool.settings import PRESETS, override, preset
 from tests.nn.test_resnet import ResNet20, pairs
 from tests.support.networks import chain, conv
@@ -23,7 +23,7 @@ def learner():
 
 
 def evaluator(fashion, *, mixed, steps=20):
-    return TorchEvaluator(fashion, Recipe(steps=steps, mixed=mixed), Limits(), CPU)
+    return TorchEvaluator(fashion, Training(steps=steps, mixed=mixed), Limits(), CPU)
 
 
 def test_precision_is_a_setting_and_the_papers_rules_are_computed_in_float32(fashion):
@@ -122,11 +122,11 @@ def test_a_record_says_what_it_was_computed_in_and_a_plan_repeats_that(fashion):
 def test_the_loss_scale_of_float16_backs_off_and_trains(fashion, monkeypatch):
     monkeypatch.setattr("genepool.nn.device._fastest", lambda device: torch.float16)
     model = Model(learner(), fashion.image, 10, torch.Generator().manual_seed(0))
-    training = Training(model, fashion, Recipe(steps=60, mixed=True), seed=0, device=CPU)
+    training = Trainer(model, fashion, Training(steps=60, mixed=True), seed=0, device=CPU)
     losses = []
     training.run(lambda progress: losses.append(progress.loss))
     assert losses[-1] < 2.2
-    resumed = Training(model, fashion, Recipe(steps=60, mixed=True), seed=0, device=CPU)
+    resumed = Trainer(model, fashion, Training(steps=60, mixed=True), seed=0, device=CPU)
     resumed.resume(training.checkpoint())
     assert torch.equal(resumed.precision.state(), training.precision.state())
 

@@ -10,14 +10,14 @@ from genepool.evaluation import Plan, Race
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.step_count import IMAGES, Pace, Referee, judge
-from genepool.nn.trainer import Recipe, Training
+from genepool.nn.trainer import Training, Trainer
 from genepool.nn.weights import from_bytes
 from tests.nn.test_step_count import Clock
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
 DNA = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
-RECIPE = Recipe(steps=120, schedule="linear", nesterov=True)
+RECIPE = Training(steps=120, schedule="linear", nesterov=True)
 UNBEATABLE, POOR = 0.99, 0.01
 
 
@@ -55,7 +55,7 @@ def test_what_is_kept_of_a_loser_are_the_weights_at_the_look_and_their_true_fitn
     ours = evaluator(fashion)
     trained = ours.evaluate(DNA, seed=3, plan=against(UNBEATABLE))
     model = Model(DNA, fashion.image, 10, torch.Generator().manual_seed(3))
-    training = Training(model, fashion, RECIPE, seed=3, device=CPU)
+    training = Trainer(model, fashion, RECIPE, seed=3, device=CPU)
     for _ in range(60):
         training.step()
     weights = from_bytes(trained.weights)

@@ -8,11 +8,11 @@ import torch
 from genepool.evaluation import Plan, ignore
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.step_count import FEWEST, Pace
-from genepool.nn.trainer import Recipe
+from genepool.nn.trainer import Training
 from tests.support.networks import chain, conv
 
 DNA = chain(conv("a", depth_factor=8.0, stride_scale=1.0))
-TIMED = Recipe(steps=10**6, schedule="linear", nesterov=True, smoothing=0.1)
+TIMED = Training(steps=10**6, schedule="linear", nesterov=True, smoothing=0.1)
 
 
 class Clock:
@@ -112,14 +112,14 @@ def test_a_training_by_time_resumes_where_it_was_stopped(fashion):
 
 
 def test_small_crops_cost_less_and_are_validated_on_whole_images(fashion):
-    whole = evaluator(fashion, Recipe(steps=60)).evaluate(DNA, seed=1, observe=ignore).evaluation
-    small = evaluator(fashion, Recipe(steps=60)).evaluate(DNA, seed=1, plan=Plan(crop=0.5)).evaluation
+    whole = evaluator(fashion, Training(steps=60)).evaluate(DNA, seed=1, observe=ignore).evaluation
+    small = evaluator(fashion, Training(steps=60)).evaluate(DNA, seed=1, plan=Plan(crop=0.5)).evaluation
     assert small.flops_training == pytest.approx(whole.flops_training / 4, rel=0.1)
     assert small.flops_forward == whole.flops_forward
     assert small.fitness > 0.2
 
 
 def test_heat_scales_the_learning_rate(fashion):
-    cold = evaluator(fashion, Recipe(steps=20)).evaluate(DNA, seed=1, plan=Plan(heat=0.5)).weights
-    slow = evaluator(fashion, Recipe(steps=20)).evaluate(DNA.edited(learning_rate=0.05), seed=1).weights
+    cold = evaluator(fashion, Training(steps=20)).evaluate(DNA, seed=1, plan=Plan(heat=0.5)).weights
+    slow = evaluator(fashion, Training(steps=20)).evaluate(DNA.edited(learning_rate=0.05), seed=1).weights
     assert cold == slow
