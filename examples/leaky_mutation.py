@@ -1,6 +1,6 @@
 """A mutation of one's own: lets one rectifier of the network through a little below zero.
 
-    genepool run DIR --plugin examples/leaky_mutation.py --set mutation_odds.leak=2
+    genepool run DIR --plugin examples/leaky_mutation.py --set breeding.odds.leak=2
 
 A mutation takes a DNA and a source of random numbers and returns another DNA. One that cannot act raises MutationError,
 and another is drawn.

@@ -59,7 +59,7 @@ class _Note(msgspec.Struct, frozen=True, kw_only=True):
 class ImageClassifier:
     """Evolves a classifier of images.
 
-        time         how long `fit` may evolve, like "90s", "10m" or "2h"
+        time         how long `fit` may evolve, like "90s", "10m" or "2h"; None: no limit
         individuals  how many networks it may train; None: no limit
         target       the validation accuracy at which it stops; None: no such limit
         workers      processes; None: one per core
@@ -78,7 +78,7 @@ class ImageClassifier:
     def __init__(
         self,
         *,
-        time: str | float = "2m",
+        time: str | float | None = "2m",
         individuals: int | None = None,
         target: float | None = None,
         workers: int | None = None,
@@ -197,7 +197,7 @@ class ImageClassifier:
             "data.source": data,
             "data.size": self.size,
             "data.flip": self.flip,
-            "budget.time": names.seconds(str(self.time)),
+            "budget.time": None if self.time is None else names.seconds(str(self.time)),
             "budget.individuals": self.individuals,
             "budget.target": self.target,
             "workers.count": self.workers,

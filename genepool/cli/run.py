@@ -43,7 +43,7 @@ INTERRUPTED = 130
 @click.option("--population", type=int, help="Individuals to keep.")
 @click.option("--workers", type=int, help="How many.  [default: the preset's; laptop: one a core]")
 @click.option("--steps", type=int, help="Training steps of each individual.")
-@click.option("--time", help="Budget: time, like 90s, 10m or 2h.")
+@click.option("--time", help="Budget: time, like 90s, 10m or 2h, or none.")
 @click.option("--individuals", type=int, help="Budget: individuals trained.")
 @click.option("--flops", type=float, help="Budget: FLOPs spent on training, like 1e15.")
 @click.option("--target", type=float, help="Budget: end when this fitness is reached, like 0.9.")
@@ -219,7 +219,7 @@ def _changes(config: Path | None, options: dict[str, Any]) -> dict[str, Any]:
     from genepool import settings as names
 
     given = {SETTINGS[option]: value for option, value in options.items() if value is not None}
-    if "budget.time" in given:
+    if given.get("budget.time", "none") != "none":
         given["budget.time"] = names.seconds(given["budget.time"])
     if "training.steps" in given:  # the same number for every individual
         given = {"training_budget.share": None, "final_phase.share": 0.0, **given}

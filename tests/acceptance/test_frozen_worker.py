@@ -10,8 +10,8 @@ from tests.support.processes import assert_sound, experiment, finished, started,
 
 def test_others_take_its_individual_over_and_it_goes_on_with_another(tmp_path: Path) -> None:
     directory = tmp_path / "e"
-    slim = ("mutation_odds.grow-convolution=0", "mutation_odds.widen=0")
-    experiment(directory, "steps=600", "lease=1.5", *slim)
+    slim = ("breeding.odds.grow-convolution=0", "breeding.odds.widen=0")
+    experiment(directory, "training.steps=600", "population.lease=1.5", *slim)
     with started("worker", directory, "--number", 0) as sleeper:
         wait_until(lambda: training(directory))
         [one] = training(directory)

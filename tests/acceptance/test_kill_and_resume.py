@@ -27,8 +27,21 @@ from tests.support.processes import (
 )
 
 SMALL = (
-    *("--workers", 2, "--population", 6, "--steps", 100, "--seed", 1, "--set", "time=0", "--set", "lease=2"),
-    *("--set", "mutation_odds.grow-convolution=0", "--set", "mutation_odds.widen=0"),
+    *(
+        "--workers",
+        2,
+        "--population",
+        6,
+        "--steps",
+        100,
+        "--seed",
+        1,
+        "--set",
+        "budget.time=none",
+        "--set",
+        "population.lease=2",
+    ),
+    *("--set", "breeding.odds.grow-convolution=0", "--set", "breeding.odds.widen=0"),
 )
 
 
@@ -62,7 +75,7 @@ def test_a_run_killed_at_ten_random_moments_and_restarted_loses_nothing(tmp_path
 
 def test_a_training_that_is_nine_tenths_done_is_resumed_not_repeated(tmp_path: Path) -> None:
     steps, directory = 10_000, tmp_path / "e"
-    made = experiment(directory, f"steps={steps}", "lease=1", "individuals=1")
+    made = experiment(directory, f"training.steps={steps}", "population.lease=1", "budget.individuals=1")
     with started("worker", directory, "--number", "0") as first:
         wait_until(lambda: training(directory))
         [one] = training(directory)
@@ -99,7 +112,7 @@ def unbroken(made: Experiment, identity: str) -> bytes | None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_that_is_told_to_stop_hands_its_training_over(number: signal.Signals, tmp_path: Path) -> None:
     directory = tmp_path / "e"
-    experiment(directory, "steps=1000000", "lease=1")
+    experiment(directory, "training.steps=1000000", "population.lease=1")
     with started("worker", directory) as worker:
         wait_until(lambda: training(directory) and steps_done(directory, training(directory)[0].owner) > 100)
         worker.send_signal(number)

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from genepool.dna import Shape, requirements
-from genepool.evaluation import Plan, ignore
-from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
+from genepool.evaluation import Limits, Plan, Training, ignore
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.optimiser import BATCHES, EVERY, TailAverage
-from genepool.nn.trainer import Training, Trainer
+from genepool.nn.trainer import Trainer
 from genepool.nn.weights import from_bytes
 from genepool.settings import override, preset
 from tests.support.networks import chain, conv
@@ -155,6 +155,5 @@ def test_it_costs_next_to_nothing(fashion):
 
 
 def test_the_setting_reaches_the_training(fashion):
-    settings = override(preset("laptop"), ["averaging=0.25"])
-    assert evaluator_for(fashion, settings, CPU).recipe.averaging == 0.25
-    assert all(preset(name).averaging == 0 for name in ("paper", "faithful"))
+    assert override(preset("laptop"), ["training.averaging=0.25"]).training.averaging == 0.25
+    assert all(preset(name).training.averaging == 0 for name in ("paper", "faithful"))

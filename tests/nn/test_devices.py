@@ -5,13 +5,14 @@ import torch
 
 from genepool.dna import Identity, initial
 from genepool.dna.zoo import OUTPUT
+from genepool.evaluation import Limits, Training
 from genepool.nn import trainer as training_module
 from genepool.nn.batches import Batches, Normaliser, ResidentBatches, batches_for, resident
 from genepool.nn.device import gpus
-from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.measure import accuracy
 from genepool.nn.model import Model
-from genepool.nn.trainer import Training, Trainer
+from genepool.nn.trainer import Trainer
 from tests.support.networks import chain, conv
 
 CPU, META = torch.device("cpu"), torch.device("meta")

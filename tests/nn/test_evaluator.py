@@ -6,11 +6,10 @@ import torch
 
 from genepool.data import open_source
 from genepool.dna import initial, requirements
-from genepool.evaluation import Plan
-from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
+from genepool.errors import SettingsError
+from genepool.evaluation import Limits, Plan, Training
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.final_test import test_accuracy as measure_test_accuracy
-from genepool.nn.trainer import Training
-from genepool.settings import override, preset
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
@@ -29,7 +28,7 @@ def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
 
 
 def test_fitness_can_be_measured_on_fewer_images_which_cost_less(fashion):
-    few = TorchEvaluator(fashion, Training(steps=0, validation=200), Limits(), CPU)
+    few = TorchEvaluator(fashion, Training(steps=0, validation_images=200), Limits(), CPU)
     answer = few.evaluate(initial(), seed=0).evaluation
     assert answer.flops == 4 * answer.flops_forward
     assert answer.fitness * 200 == pytest.approx(round(answer.fitness * 200))
@@ -48,11 +47,13 @@ def test_a_diverged_training_is_a_result(fashion):
 
 @pytest.mark.parametrize(
     ("limits", "message"),
-    [(Limits(parameters=100), "parameters are over the limit of 100"), (Limits(memory=1000), "raise max_memory")],
+    [(Limits(parameters=100), "parameters are over the limit of 100"), (Limits(memory=1000), "raise limits.memory")],
 )
 def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, fashion):
     answer = (
-        TorchEvaluator(fashion, Training(), limits, CPU).evaluate(chain(conv("a", depth_factor=99.0)), seed=0).evaluation
+        TorchEvaluator(fashion, Training(), limits, CPU)
+        .evaluate(chain(conv("a", depth_factor=99.0)), seed=0)
+        .evaluation
     )
     assert (answer.fitness, answer.flops, answer.steps) == (0, 0, 0)
     assert message in answer.reason
@@ -70,7 +71,9 @@ def test_running_out_of_memory_is_a_result(fashion):
     """The real allocator of torch, asked for more than any machine has."""
     dna = chain(conv("a", depth_factor=900_000.0), conv("b"))
     answer = (
-        TorchEvaluator(fashion, Training(), Limits(parameters=2**62, memory=2**62), CPU).evaluate(dna, seed=0).evaluation
+        TorchEvaluator(fashion, Training(), Limits(parameters=2**62, memory=2**62), CPU)
+        .evaluate(dna, seed=0)
+        .evaluation
     )
     assert answer.fitness == 0
     assert answer.reason == "the machine ran out of memory."
@@ -84,11 +87,9 @@ def test_a_fault_in_our_code_is_not_taken_for_a_result(fashion):
         TorchEvaluator(fashion, Training(steps=50), Limits(), CPU).evaluate(initial(), seed=0, observe=observe)
 
 
-def test_the_settings_reach_the_training(fashion):
-    settings = override(preset("paper"), ["steps=10", "batch=20", "momentum=0.5", "weight_decay=0.01"])
-    evaluator = evaluator_for(fashion, settings, CPU)
-    assert evaluator.recipe == Training(steps=10, batch=20, momentum=0.5, weight_decay=0.01)
-    assert evaluator_for(fashion, preset("paper"), CPU).recipe == Training()
+def test_an_unknown_schedule_is_refused_before_anything_is_trained(fashion):
+    with pytest.raises(SettingsError, match="no schedule 'linaer'"):
+        TorchEvaluator(fashion, Training(schedule="linaer"), Limits(), CPU)
 
 
 def test_a_plan_may_have_threads_of_its_own_which_change_next_to_nothing(fashion):

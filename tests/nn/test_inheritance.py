@@ -7,10 +7,10 @@ import torch
 
 from genepool.dna import Conv, Identity
 from genepool.errors import DataError
+from genepool.evaluation import Limits, Training
 from genepool.mutations import ELEVEN, apply
-from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.inheritance import inherit_weights
-from genepool.nn.trainer import Training
 from genepool.nn.weights import from_bytes, read_weights, to_bytes, write_weights
 from tests.support.networks import chain, conv
 

@@ -18,10 +18,10 @@ from genepool.dna import DNA, Identity, Shape, initial, requirements
 from genepool.dna.flops import PROCESS
 from genepool.dna.zoo import OUTPUT, zoo
 from genepool.errors import ModelTooLargeError
+from genepool.evaluation import Limits, Training
 from genepool.mutations import mutate
 from genepool.nn.device import is_mixed
-from genepool.nn.evaluator import Limits, TorchEvaluator
-from genepool.nn.trainer import Training
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.weights import to_bytes
 from tests.support.networks import chain, conv
 
@@ -143,7 +143,8 @@ print(json.dumps(test_memory.{function}()))
 
 def measure(dna: DNA, data: Dataset, averaging: float = 0.0, mixed: bool = False) -> tuple[int, int]:
     """Peak and bytes of weights: two generations in one process, with checkpoints and inheritance, as in a worker."""
-    evaluator = TorchEvaluator(data, Training(steps=2, averaging=averaging, mixed=mixed), Limits(), CPU)
+    training = Training(steps=2, averaging=averaging, precision="mixed" if mixed else "float32")
+    evaluator = TorchEvaluator(data, training, Limits(), CPU)
     kept = []
     forget_peak()
     parent = evaluator.evaluate(dna, seed=0)
@@ -203,8 +204,10 @@ def train_500() -> tuple[int, int, int, int]:
     In float32 and in fewer bits by turns, where there are instructions for it: that leaves the worst holes in the heap.
     """
     data = images(16, 16)
-    limits = Limits(memory=2**50, share=SMALL_LIMIT)
-    evaluators = [TorchEvaluator(data, Training(steps=2, mixed=mixed), limits, CPU) for mixed in (False, HAS_BFLOAT16)]
+    evaluators = [
+        TorchEvaluator(data, Training(steps=2, precision=precision), Limits(memory=2**50), CPU, memory=SMALL_LIMIT)
+        for precision in ("float32", "mixed" if HAS_BFLOAT16 else "float32")
+    ]
     trained = refused = slow = 0
     weights = None
     for seed in range(500):
@@ -239,11 +242,11 @@ def cheap(dna: DNA, image: Shape) -> bool:
 def test_what_is_refused_is_recorded_with_figures_and_advice():
     data = images(16, 16)
     dna = chain(conv("a", depth_factor=500.0))
-    for limits, advice in (
-        (Limits(share=PROCESS), "this worker's share of the machine's memory; let fewer workers share it"),
-        (Limits(memory=PROCESS), "raise max_memory"),
+    for limits, memory, advice in (
+        (Limits(), PROCESS, "this worker's share of the machine's memory; let fewer workers share it"),
+        (Limits(memory=PROCESS), None, "raise limits.memory"),
     ):
-        answer = TorchEvaluator(data, Training(), limits, CPU).evaluate(dna, seed=0)
+        answer = TorchEvaluator(data, Training(), limits, CPU, memory=memory).evaluate(dna, seed=0)
         assert answer.weights is None
         assert answer.evaluation.fitness == 0
         assert "0.31 GiB" in answer.evaluation.reason

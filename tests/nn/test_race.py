@@ -6,11 +6,11 @@ import torch
 
 from genepool.dna import requirements
 from genepool.errors import DataError
-from genepool.evaluation import Plan, Race
-from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.evaluation import Limits, Plan, Race, Training
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.step_count import IMAGES, Pace, Referee, judge
-from genepool.nn.trainer import Training, Trainer
+from genepool.nn.trainer import Trainer
 from genepool.nn.weights import from_bytes
 from tests.nn.test_step_count import Clock
 from tests.support.networks import chain, conv

@@ -5,10 +5,9 @@ import time
 import pytest
 import torch
 
-from genepool.evaluation import Plan, ignore
-from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.evaluation import Limits, Plan, Training, ignore
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.step_count import FEWEST, Pace
-from genepool.nn.trainer import Training
 from tests.support.networks import chain, conv
 
 DNA = chain(conv("a", depth_factor=8.0, stride_scale=1.0))
@@ -75,8 +74,8 @@ def test_turns_repeat_a_pace_without_a_clock():
     assert again.turns == first.turns
 
 
-def evaluator(data, recipe=TIMED, inheritance="matching"):
-    return TorchEvaluator(data, recipe, Limits(), torch.device("cpu"), inheritance)
+def evaluator(data, training=TIMED):
+    return TorchEvaluator(data, training, Limits(), torch.device("cpu"))
 
 
 def test_a_training_by_time_ends_in_time_and_repeats_from_its_record(fashion):

@@ -10,12 +10,12 @@ import torch
 
 from genepool.dna import Shape, initial
 from genepool.errors import DataError
-from genepool.evaluation import ignore
+from genepool.evaluation import Limits, Training, ignore
 from genepool.nn.batches import Batches, Normaliser, mirror
-from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
-from genepool.nn.trainer import Training, Trainer
+from genepool.nn.trainer import Trainer
 from tests.support.in_process import genepool
 from tests.support.networks import chain, conv
 
@@ -150,14 +150,14 @@ def test_zero_steps_are_allowed(fashion):
 TWICE = """
 import sys, hashlib, torch
 from genepool.data.dataset import prepare
-from genepool.nn.evaluator import evaluator_for
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.device import prepare_process
 from genepool.data import open_source
-from genepool.settings import override, preset
+from genepool.evaluation import Limits, Training
 from genepool.dna import decode
 prepare_process()
 data = prepare(open_source("fashion-mini"))
-evaluator = evaluator_for(data, override(preset("paper"), ["steps=60"]), torch.device("cpu"))
+evaluator = TorchEvaluator(data, Training(steps=60), Limits(), torch.device("cpu"))
 for seed in (1, 2):
     print(hashlib.sha256(evaluator.evaluate(decode(sys.argv[1]), seed=seed).weights).hexdigest())
 """

@@ -1,124 +1,20 @@
-"""The settings of an experiment, in sections: frozen, checked, with the paper's values as the defaults.
-
-A section is the struct that the part of the program it configures receives, with the bounds on its fields. A setting
-has one name everywhere, `section.name`: in Python, in TOML files (as tables), on the command line
-(`--set section.name=value`), on the dashboard and in records. `none` stands for "not given" or "no limit". Settings
-marked as fixed stay as they were when the experiment was created; all others can change while it runs.
-"""
+"""Settings from plain values and back: changes by name, tables of sections, TOML files, texts."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Any
 
 import msgspec
-from msgspec import Meta
-from msgspec.inspect import (
-    BoolType,
-    DictType,
-    FloatType,
-    IntType,
-    LiteralType,
-    Metadata,
-    NoneType,
-    StrType,
-    Type,
-    UnionType,
-    type_info,
-)
+from msgspec.inspect import BoolType, DictType, FloatType, IntType, LiteralType, StrType, Type
 
-from genepool.data import DataSettings
 from genepool.errors import SettingsError, shown
-from genepool.evaluation import Limits, Objective, Training
-from genepool.evolution import Breeding, Budget, Escape, FinalPhase, TrainingBudgetRules
-from genepool.registry import nearest
+from genepool.settings.sections import FIELDS, SECTIONS, Settings
 
-
-class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How an experiment begins."""
-
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1, extra={"fixed": True})] = 0
-    """Seed of all random numbers except the names of individuals."""
-    start: Annotated[str | None, Meta(extra={"fixed": True})] = None
-    """Differs from the paper if given, by `--start`: what the first individuals are, and a digest of it."""
-
-
-class PopulationSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The population: its size, who reproduces and dies, and how it is stored."""
-
-    size: Annotated[int, Meta(ge=2, le=10**7)] = 1000
-    """Individuals to keep."""
-    selection: str = "tournament"
-    """Which of a pair reproduces and which dies: tournament, random (the paper's control), or a plugin's."""
-    set_point: str = "paper"
-    """How the population keeps its size: paper, damped (Differs from the paper), or a plugin's."""
-    lease: Annotated[float, Meta(ge=0.5, le=1e6, extra={"fixed": True})] = 600.0
-    """Seconds without a heartbeat after which a worker's training is taken over."""
-    durability: Annotated[Literal["safe", "fast"], Meta(extra={"fixed": True})] = "safe"
-    """Whether writes are forced to disk before they count (safe) or not (fast)."""
-
-
-class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The worker processes that `genepool run` starts."""
-
-    count: Annotated[int, Meta(ge=1, le=10**5)] | None = 250
-    """Worker processes; none: one per core."""
-    per_gpu: Annotated[int, Meta(ge=1, le=1000)] = 4
-    """Workers that share a GPU if `workers.count` is none: small networks leave most of one idle."""
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Every setting, by section; the defaults are the paper's."""
-
-    experiment: ExperimentSettings = ExperimentSettings()
-    data: DataSettings = DataSettings()
-    population: PopulationSettings = PopulationSettings()
-    workers: WorkerSettings = WorkerSettings()
-    breeding: Breeding = Breeding()
-    training: Training = Training()
-    training_budget: TrainingBudgetRules = TrainingBudgetRules()
-    final_phase: FinalPhase = FinalPhase()
-    objective: Objective = Objective()
-    limits: Limits = Limits()
-    escape: Escape = Escape()
-    budget: Budget = Budget()
-
-
-class Field(NamedTuple):
-    """A setting: its type as it is declared, and what follows from the declaration."""
-
-    hint: Any
-    kind: Type
-    """The type without None and without marks."""
-    optional: bool
-    fixed: bool
-
-
-def _field(hint: Any) -> Field:
-    info = type_info(hint)
-    fixed = isinstance(info, Metadata) and bool((info.extra or {}).get("fixed"))
-    kind = _unmarked(info)
-    if isinstance(kind, UnionType):
-        return Field(hint, _unmarked(next(each for each in kind.types if not isinstance(each, NoneType))), True, fixed)
-    return Field(hint, kind, False, fixed)
-
-
-def _unmarked(info: Type) -> Type:
-    return info.type if isinstance(info, Metadata) else info
-
-
-SECTIONS: dict[str, type[msgspec.Struct]] = get_type_hints(Settings)
-FIELDS: dict[str, Field] = {
-    f"{section}.{name}": _field(hint)
-    for section, struct in SECTIONS.items()
-    for name, hint in get_type_hints(struct, include_extras=True).items()
-}
-"""Every setting by its name."""
-FIXED = tuple(name for name, field in FIELDS.items() if field.fixed)
-"""The settings that cannot change after the experiment was created."""
 _RENAMED = {
     "data": "data.source",
     "size": "data.size",
@@ -171,10 +67,13 @@ def override(settings: Settings, assignments: Iterable[str]) -> Settings:
 def _known(name: str) -> str:
     if name in FIELDS:
         return name
-    inner = [each for each in FIELDS if each.endswith(f".{name}")]
-    if name in _RENAMED or len(inner) == 1:
-        raise SettingsError(f"There is no setting '{name}'; it is now {_RENAMED.get(name) or inner[0]}.")
-    raise SettingsError(f"There is no setting '{shown(name)}'; {nearest(name, list(FIELDS))}")
+    old = {full.partition(".")[2]: full for full in FIELDS} | _RENAMED
+    if name in old:
+        raise SettingsError(f"There is no setting '{name}'; it is now {old[name]}.")
+    advice = f"write section.name, with one of the sections {', '.join(SECTIONS)}."
+    if close := difflib.get_close_matches(name, [*FIELDS, *old], n=1):
+        advice = f"did you mean '{old.get(close[0], close[0])}'?"
+    raise SettingsError(f"There is no setting '{shown(name)}'; {advice}")
 
 
 def _converted(name: str, value: Any) -> Any:
@@ -272,56 +171,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"The settings file '{shown(path)}' cannot be read: {error.strerror or error}.") from None
     except (tomllib.TOMLDecodeError, UnicodeError) as error:
         raise SettingsError(f"The settings file '{shown(path)}' is not TOML: {shown(str(error))}.") from None
-
-
-PRESETS: dict[str, Settings] = {
-    "paper": Settings(),
-    # The paper's own rules in numbers for two cores and two minutes. Differs from the paper: in those numbers, and in
-    # the damped set-point rule (see evolution/set_point.py).
-    "faithful": Settings(
-        data=DataSettings(source="fashion-mini"),
-        population=PopulationSettings(size=10, set_point="damped", lease=60.0),
-        workers=WorkerSettings(count=None),
-        training=Training(steps=200),
-        budget=Budget(time=120.0),
-    ),
-    # For two cores and minutes. Differs from the paper in every line but `data`; `genepool study yield` measures the
-    # effect of each departure.
-    "laptop": Settings(
-        data=DataSettings(source="fashion-mini"),
-        population=PopulationSettings(size=4, set_point="damped", lease=60.0),
-        workers=WorkerSettings(count=None),
-        breeding=Breeding(
-            odds={
-                "grow-convolution": 2.0,
-                "widen": 3.0,
-                "alter-learning-rate": 1.0,
-                "identity": 1.0,
-                "add-skip": 0.5,
-                "filter-size": 0.5,
-                "alter-stride": 0.5,
-                "insert-one-to-one": 0.2,
-                "remove-convolution": 0.2,
-                "remove-skip": 0.1,
-            },
-            width_step=16,
-        ),
-        training=Training(
-            steps=500, inheritance="preserving", schedule="linear", nesterov=True, smoothing=0.1, precision="auto"
-        ),
-        training_budget=TrainingBudgetRules(share=0.05, first_share=0.02),
-        final_phase=FinalPhase(share=0.4),
-        limits=Limits(child_steps=400, redraw=True),
-        budget=Budget(time=120.0),
-    ),
-}
-
-
-def preset(name: str) -> Settings:
-    """The settings of that name."""
-    if name not in PRESETS:
-        raise SettingsError(f"There is no preset '{shown(name)}'; {nearest(name, list(PRESETS))}")
-    return PRESETS[name]
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
