@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -44,6 +45,9 @@ class StopCondition:
 
     CHEAP = 0.02
     """Seconds; a look at what was spent that takes longer is not taken at every step."""
+    LOOKS = 8
+    """So many looks in a row must take longer: a busy machine makes some of them wait, and a budget of individuals, by
+    which experiments repeat themselves, must end where it ends on a quiet one."""
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class StopCondition:
         self._every = every
         self._stopwatch = Stopwatch()
         self._next_look = 0.0
+        self._took: deque[float] = deque([0.0] * self.LOOKS, maxlen=self.LOOKS)
         self._signalled: str | None = None
         self._over: str | None = None
         self._last = (time.monotonic(), Budget(), Spending())
@@ -82,7 +87,8 @@ class StopCondition:
         now = time.monotonic()
         if self._over is None and now >= self._next_look:
             self._over = self._look()
-            took = time.monotonic() - now
+            self._took.append(time.monotonic() - now)
+            took = min(self._took)
             self._next_look = time.monotonic() + max(self._every, 0.0 if took < self.CHEAP else 20 * took)
         return self._signalled or self._over
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.processes import COMMAND, wait_until
 
-PATIENCE = 180.0
+PATIENCE = 300.0
 SMALL = (
     *("--population", 6, "--steps", 150, "--seed", 1, "--set", "budget.time=none", "--set", "population.lease=3"),
     *(
