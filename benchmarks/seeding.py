@@ -16,7 +16,7 @@ from genepool.experiment import Experiment
 from genepool.mutations import apply
 from genepool.population import Birth, Individual, Result, State
 from genepool.population.directory import names
-from genepool.population.directory.writer import promise
+from genepool.population.directory.writer import stored_files
 from genepool.settings import Settings, changed
 
 WEIGHTS = Random(0).randbytes(10_000)
@@ -59,7 +59,7 @@ def seed_population(root: Path, size: int) -> Experiment:
     """An experiment with so many living individuals."""
     experiment = Experiment.create(root, settings_for(size))
     rng, who, dna = Random(size), names.make_who(Random(size).randbytes), msgspec.Raw(encode(ancestor()).encode())
-    files = promise({names.WEIGHTS: WEIGHTS})
+    files = stored_files({names.WEIGHTS: WEIGHTS})
     weights = root
     for number in range(size):
         identity = names.make_id(number + 1, rng.randbytes(10))

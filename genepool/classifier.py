@@ -29,15 +29,14 @@ from genepool import settings as names
 from genepool.data import ArraySource
 from genepool.data.arrays import pixel_scale, to_pixels
 from genepool.data.dataset import prepare
+from genepool.data.paths import save_file
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
 from genepool.experiment import Experiment
-from genepool.experiment.publish import best_of
 from genepool.export import source as safetensors_form
 from genepool.export.facts import Facts
-from genepool.export.formats import read_model
 from genepool.export.network import Network
-from genepool.export.prediction import image_files, read_image
-from genepool.nn.weights import write_weights
+from genepool.export.publish import read_model
+from genepool.export.trained_model import image_files, read_image
 from genepool.registry import load as load_plugins
 
 IMAGES = "images.npz"
@@ -152,8 +151,9 @@ class ImageClassifier:
         load_plugins(self.plugins)
         by_path = isinstance(X, (str, os.PathLike))
         experiment, classes, scale = self._of_path(X, y) if by_path else self._of_arrays(X, y)
-        _evolve(experiment, self.plugins, self._teller())
-        self.facts_, self._network = best_of(experiment, prepare(experiment.source()))
+        _evolve(experiment, self.plugins, self._progress())
+        model = experiment.model()
+        self.facts_, self._network = model.facts, model.network
         self._scale = scale
         self.classes_ = np.array(self.facts_.classes) if classes is None else classes
         return self
@@ -210,8 +210,8 @@ class ImageClassifier:
         experiment.set(names.by_name(chosen))
         return experiment
 
-    def _teller(self) -> Callable[[Experiment], None]:
-        return _Teller() if self.verbose else lambda experiment: None
+    def _progress(self) -> Callable[[Experiment], None]:
+        return _ProgressLine() if self.verbose else lambda experiment: None
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class ImageClassifier:
         target = Path(path)
         if target.suffix != ".safetensors":
             raise DataError(f"The name '{shown(target)}' must end in .safetensors.")
-        write_weights(self._document(), target)
+        save_file(target, self._document(), "model")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ImageClassifier:
@@ -360,8 +360,8 @@ def _plain_labels(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     return labels, np.unique(labels)
 
 
-class _Teller:
-    """A line on standard error every few seconds."""
+class _ProgressLine:
+    """Writes a line to standard error every few seconds."""
 
     EVERY = 5.0
 
@@ -372,9 +372,9 @@ class _Teller:
         if clock.monotonic() < self._next:
             return
         self._next = clock.monotonic() + self.EVERY
-        history = experiment.history()
-        best, spent = history.best(), history.spending()
-        reached = "nobody yet" if best is None else f"best {100 * (best.accuracy or 0):.1f} % ({best.dna.in_a_line()})"
+        status = experiment.status()
+        best, spent = status.best, status.spent
+        reached = "no result yet" if best is None else f"best {100 * best.accuracy:.1f} % ({best.network})"
         sys.stderr.write(f"{spent.individuals} networks trained, {spent.seconds:.0f} s, {reached}\n")
 
 
@@ -398,10 +398,10 @@ def _store(path: Path, pixels: NDArray[np.uint8], labels: NDArray[Any]) -> None:
     temporary.replace(path)
 
 
-def _evolve(experiment: Experiment, plugins: Sequence[str], tell: Callable[[Experiment], None]) -> None:
+def _evolve(experiment: Experiment, plugins: Sequence[str], show: Callable[[Experiment], None]) -> None:
     """Until the budget is spent, or Ctrl-C: then trainings are handed over, and the best so far counts."""
     try:
-        experiment.run(plugins=plugins, look=lambda: tell(experiment))
+        experiment.run(plugins=plugins, look=lambda: show(experiment))
     except KeyboardInterrupt:
         if experiment.best() is None:
             raise

@@ -301,11 +301,12 @@ class _Told:
 
 
 def _drawn(experiment: Experiment) -> Path:
+    from genepool.experiment.versions import annotations_of
     from genepool.study.plots.progress import draw_progress
 
     picture = experiment.path / "progress.png"
     history = experiment.history()
-    draw_progress(history.finished(), picture, experiment.marks(history))
+    draw_progress(history.finished(), picture, annotations_of(experiment, history))
     return picture
 
 

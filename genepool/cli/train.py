@@ -12,7 +12,7 @@ import click
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DEVICE, JSON, PLUGIN, SET, SIZE, THREADS
 from genepool.cli.text import amount, percent
-from genepool.evaluation import Evaluation, Observer, Progress
+from genepool.evaluation import Evaluation, Observer, Progress, TrainingRequest
 
 
 @click.command()
@@ -59,9 +59,10 @@ def train(
     import msgspec
 
     from genepool.data.dataset import prepare
+    from genepool.data.paths import require_writable, save_file
     from genepool.nn.device import choose_device, prepare_process
     from genepool.nn.evaluator import TorchEvaluator
-    from genepool.nn.weights import read_weights, require_writable, write_weights
+    from genepool.nn.weights import read_weights
 
     if out is not None:
         require_writable(out)
@@ -70,12 +71,12 @@ def train(
     with download_progress() as fetched:
         source = settings.data.open(data_dir, fetched)
     images = prepare(source)
-    inherited = read_weights(parent) if parent is not None else None
+    inherited = (read_weights(parent),) if parent is not None else ()
     evaluator = TorchEvaluator(images, settings.training, settings.limits, where, settings.objective)
     with _progress(settings.training.steps) as observe:
-        evaluation, weights = evaluator.evaluate(dna, seed=seed, inherited=inherited, observe=observe)
+        evaluation, weights = evaluator.evaluate(TrainingRequest(dna, seed=seed, inherited=inherited), observe)
     if out is not None and weights is not None:
-        write_weights(weights, out)
+        save_file(out, weights, "weights")
     click.echo(msgspec.json.encode(evaluation).decode() if as_json else _page(evaluation, out))
 
 

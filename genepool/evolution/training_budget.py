@@ -1,8 +1,7 @@
-"""How much of the budget one individual gets, and what the last part of it is for.
+"""How much of the experiment's budget the training of one individual gets.
 
-Differs from the paper throughout: there every individual takes the same number of steps, from the first to the last.
-With minutes instead of days that is too many for the first networks, which are worthless, and too few for the last
-ones, which are what the user takes home.
+Differs from the paper throughout: there every individual takes the same number of steps. In minutes instead of days
+that is too many for the first networks, which are worthless, and too few for the last ones, which the user keeps.
 """
 
 from __future__ import annotations
@@ -11,23 +10,24 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
-from genepool.evaluation import EVERYTHING_AS_SET, Plan, Race
-from genepool.evolution.budget import Phase
+from genepool.evaluation import AS_CONFIGURED, Race, TrainingBudget
+from genepool.evolution.budget import BudgetUse
 from genepool.evolution.final_phase import FinalPhase
+from genepool.evolution.training import SHORTEST
 
-SHORTEST = 0.25
-"""Seconds; less time than this is not worth a training."""
 TRIVIAL = 0.1
-"""Of what others get."""
+"""The budget of a trivial network, as a fraction of the usual one."""
 SAFETY, ENOUGH = 0.92, 15.0
-"""Of the time that is left, or all but so many seconds: a last training that does not end in time is worth nothing."""
+"""A last training that does not end in time is worth nothing, so it gets this fraction of the time that is left, or
+all but this many seconds, whichever is longer."""
 LONGER = 1.5
-"""What the rest of a training is multiplied by, if it clearly wins its race and the budget has room."""
+"""The factor for the rest of a training that clearly wins its race, if the budget has room."""
 
 
 class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How much training an individual gets; by default every individual gets the same number of steps."""
+    """The rules that give each training its budget; by default every training is as the settings say."""
 
     share: Annotated[float, Meta(gt=0, le=1)] | None = None
     """Differs from the paper if given: the time of an individual as a share of the time elapsed, instead of a fixed
@@ -43,42 +43,54 @@ class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
     """Differs from the paper if given: the share of a child's training after which it is stopped if it clearly loses
     against its parent, and gets more time if it clearly wins."""
 
-    def plan(self, phase: Phase, steps: int, final: FinalPhase, *, trivial: bool = False, rival: float = 0.0) -> Plan:
-        """The training of an individual that is born now, with at most this many steps.
+    def budget(
+        self,
+        use: BudgetUse,
+        *,
+        final_phase: FinalPhase = FinalPhase(),  # noqa: B008 - a frozen value
+        max_steps: int = 0,
+        trivial: bool = False,
+        rival: float = 0.0,
+    ) -> TrainingBudget:
+        """Return the budget of an individual that is born now; a trivial network has almost nothing to learn.
 
-        Trivial networks have almost nothing to learn and get less. With a rival, the parent's accuracy, it may be a
-        race; not in the final phase, when there is no better use of the time.
+        `max_steps` does not hold in the final phase. If `rival`, the parent's accuracy, is given, the training may be a
+        race; not in the final phase, when there is no better use for the time.
         """
-        plan = self._time(phase, steps, final, trivial)
-        if self.racing is None or not rival or final.has_begun(phase):
-            return plan
-        room = _room(self.racing, plan, phase)
-        return msgspec.structs.replace(plan, race=Race(look=self.racing, rival=rival, stretch=round(room, 4)))
+        final = final_phase.has_begun(use)
+        budget = self._time(use, final_phase, max_steps, trivial)
+        if self.racing is None or not rival or final:
+            return budget
+        stretch = round(_stretch(self.racing, budget, use), 4)
+        return replace(budget, race=Race(look=self.racing, rival=rival, stretch=stretch))
 
-    def _time(self, phase: Phase, steps: int, final: FinalPhase, trivial: bool) -> Plan:
-        if self.share is None or not phase.total:
-            return EVERYTHING_AS_SET
-        last = final.has_begun(phase) and not trivial
-        wanted = phase.left if last else max(self.first_share * phase.total, self.share * phase.used)
+    def _time(self, use: BudgetUse, final_phase: FinalPhase, max_steps: int, trivial: bool) -> TrainingBudget:
+        if self.share is None or not use.total:
+            return AS_CONFIGURED
+        final = final_phase.has_begun(use) and not trivial
+        wanted = use.left if final else max(self.first_share * use.total, self.share * use.used)
         wanted *= TRIVIAL if trivial else 1.0
-        if final.share and not last:  # otherwise the final phase would have to wait, or do without the result
-            wanted = min(wanted, phase.left - final.share * phase.total)
-        crop = self.early_crop if phase.spent < 0.5 else 1.0
-        rest = Plan(most=0 if last else steps, crop=crop, heat=round(1.0 - self.cooling * phase.spent, 4))
-        if phase.unit == "flops":
-            return msgspec.structs.replace(rest, flops=min(wanted, phase.left))
-        seconds = max(SHORTEST, min(wanted, _usable(phase.left)))
-        return msgspec.structs.replace(rest, seconds=round(seconds, 3))
+        if final_phase.share and not final:  # otherwise the final phase would have to wait for it or ignore it
+            wanted = min(wanted, use.left - final_phase.share * use.total)
+        budget = TrainingBudget(
+            max_steps=0 if final else max_steps,
+            crop=self.early_crop if use.fraction < 0.5 else 1.0,
+            learning_rate_factor=round(1.0 - self.cooling * use.fraction, 4),
+        )
+        if use.unit == "flops":
+            return replace(budget, flops=min(wanted, use.left))
+        seconds = max(SHORTEST, min(wanted, _usable(use.left)))
+        return replace(budget, seconds=round(seconds, 3))
 
 
 def _usable(left: float) -> float:
     return max(SAFETY * left, left - ENOUGH)
 
 
-def _room(racing: float, plan: Plan, phase: Phase) -> float:
-    """How much longer the part after the look may get without outliving the budget."""
-    rest = (1 - racing) * (plan.seconds or plan.flops)
+def _stretch(racing: float, budget: TrainingBudget, use: BudgetUse) -> float:
+    """Return how much longer the part after the comparison may become without exceeding the budget."""
+    rest = (1 - racing) * (budget.seconds or budget.flops)
     if not rest:
         return LONGER
-    spare = (_usable(phase.left) if plan.seconds else phase.left) - (plan.seconds or plan.flops)
+    spare = (_usable(use.left) if budget.seconds else use.left) - (budget.seconds or budget.flops)
     return min(LONGER, 1.0 + max(0.0, spare) / rest)

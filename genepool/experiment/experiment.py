@@ -14,30 +14,41 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from genepool.analysis import Ancestor, Change, History, Mark, Point, Row, front, lineage, marks
-from genepool.dna import Shape
+from genepool.analysis import (
+    Ancestor,
+    History,
+    Interval,
+    Observer,
+    Point,
+    Row,
+    Status,
+    Terms,
+    front,
+    lineage,
+    status_of,
+)
 from genepool.errors import ConcurrencyError, DataError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
-    FREE_OF_CHARGE,
-    NOTHING,
-    Capacities,
+    ChildLimits,
     Founder,
     Intervention,
-    Phase,
     Rules,
     Spending,
-    StepTimes,
+    Surroundings,
     Worker,
+    child_limits_for,
 )
-from genepool.evolution.child_limits import capacities_of, step_times_of
 from genepool.experiment.rules import CurrentRules, check_names, lacking_mutations, lacking_rules, rules_of
 from genepool.experiment.start import Start, keep, recall
 from genepool.experiment.stopping import StopCondition
-from genepool.population import DirectoryPopulation, DirectoryView, Files, State
-from genepool.population.directory.manifest import (
+from genepool.population import (
+    DirectoryPopulation,
+    DirectoryView,
+    Files,
     Manifest,
     Published,
+    State,
     config_versions,
     publish_version,
     published,
@@ -62,6 +73,7 @@ from genepool.workers.local import LocalPool
 if TYPE_CHECKING:
     from genepool.data import Source
     from genepool.data.dataset import Dataset
+    from genepool.export.trained_model import TrainedModel
 
 log = logging.getLogger(__name__)
 
@@ -208,13 +220,21 @@ class Experiment:
 
         return front(self.history().finished(), self.settings().training.batch, has_weights)
 
-    def marks(self, history: History) -> list[Mark]:
-        """The interventions and their ends, for a figure."""
-        changes = []
-        for version, note in self.published().items():
-            settings = self.settings(version)
-            changes.append(Change(note.when, note.label, settings.escape, settings.breeding.mutations))
-        return marks(changes, history.results())
+    def observe(self) -> Observer:
+        """An observer, which has read nothing yet."""
+        return Observer(self.path, self._files)
+
+    def status(self, observer: Observer | None = None, *, also: Interval | None = None) -> Status:
+        """The status now, by an observer's latest refresh if one is given; `also` is a run in progress."""
+        if observer is None:
+            observer = self.observe()
+            observer.refresh()
+        return status_of(observer, self.terms(), also=also)
+
+    def terms(self) -> Terms:
+        """The settings in force that a status depends on."""
+        settings = self.settings()
+        return Terms(budget=settings.budget, escape=settings.escape, final_phase=settings.final_phase)
 
     def best(self) -> Row | None:
         """The living individual of highest fitness, or None if nobody is alive yet."""
@@ -232,6 +252,17 @@ class Experiment:
         if identity is None and best is None:
             return []
         return lineage(history.rows, identity or (best.id if best else ""))
+
+    def model(
+        self, *identities: str, data_dir: Path | None = None, progress: Callable[..., None] | None = None
+    ) -> TrainedModel:
+        """Return the best network, the one with the given ID, or several as an ensemble, ready to predict."""
+        from genepool.data.dataset import prepare
+        from genepool.experiment.best import model_to_export
+        from genepool.export.trained_model import TrainedModel
+
+        model = model_to_export(self, self.history(), identities, prepare(self.source(data_dir, progress)))
+        return TrainedModel(model.facts, model.network)
 
     # -- working -------------------------------------------------------------------------------------------------------
 
@@ -309,43 +340,30 @@ class Experiment:
             log.warning("This worker lacks %s and %s; start one with --plugin to have it used.", name, names[name])
         self._told |= names.keys()
 
-    def step_times(self, data: Dataset) -> StepTimes:
-        """What networks cost on these images."""
-        return step_times_of(data.image, len(data.classes), self.settings().training.batch)
-
-    def capacities(self, data: Dataset) -> Capacities:
-        """How large networks are for these images."""
-        return capacities_of(data.image, len(data.classes))
+    def child_limits(self, data: Dataset) -> ChildLimits:
+        """Return what is known about networks on these images before they are trained."""
+        return child_limits_for(data.image, len(data.classes), self.settings().training.batch)
 
     def worker(
         self,
         number: int,
         evaluator: Callable[[int], Evaluator],
-        reason_to_stop: Callable[[], str | None],
-        phase: Callable[[], Phase] = Phase,
-        step_times: StepTimes = lambda dna, crop: FREE_OF_CHARGE,
-        capacities: Capacities = lambda dna: NOTHING,
+        surroundings: Surroundings,
+        limits: ChildLimits = ChildLimits(),  # noqa: B008 - a frozen value
         spent: Callable[[], Spending] | None = None,
-        image: Shape | None = None,
-        finishing: int = 1,
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
         before = len(self._files.list(f"{self.path}/workers"))
         population = DirectoryPopulation.open(self.path, files=self._files.at(settings.population.durability))
-        rng = Random(f"{settings.experiment.seed} {number} {before}")
         return Worker(
             population,
-            rng,
+            Random(f"{settings.experiment.seed} {number} {before}"),
             rules=CurrentRules(self, population.who, spent or StopCondition(self).spent),
             evaluator=evaluator,
-            reason_to_stop=reason_to_stop,
-            phase=phase,
-            step_time=step_times,
-            size=capacities,
-            image=image,
+            surroundings=surroundings,
+            limits=limits,
             founder=self.founder(),
-            finishing=finishing,
         )
 
 

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from genepool.analysis import Row, lineage
-from genepool.analysis.lineage import MIGRATION
+from genepool.analysis import MIGRATION, Row, lineage
 from genepool.errors import DataError, SettingsError, shown
-from genepool.evaluation import Evaluation
+from genepool.evaluation import Evaluation, TrainingRequest
 from genepool.experiment import Experiment
-from genepool.population import Birth, DirectoryPopulation, Files, State
-from genepool.population.directory.names import WEIGHTS
+from genepool.population import WEIGHTS, Birth, DirectoryPopulation, Files, State
 
 if TYPE_CHECKING:
     from genepool.data.dataset import Dataset
@@ -84,7 +82,7 @@ def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device
     settings = abroad.settings()
     untrained = msgspec.structs.replace(settings.training, steps=0, inheritance="matching")
     evaluator = TorchEvaluator(data, untrained, settings.limits, choose_device(device, 0), settings.objective)
-    found = evaluator.evaluate(row.dna, seed=0, inherited=weights).evaluation
+    found = evaluator.evaluate(TrainingRequest(row.dna, seed=0, inherited=(weights,))).evaluation
     if found.reason is not None:
         raise DataError(f"Individual {row.id} cannot move: {found.reason}")
     if found.fresh:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from genepool.errors import SettingsError, shown
-from genepool.evolution import SELECTIONS, SET_POINTS, Breeding, Intervention, Rules, Spending
-from genepool.evolution.selection import tournament
-from genepool.evolution.set_point import damped
+from genepool.evolution import SELECTIONS, SET_POINTS, Breeding, Intervention, Rules, Spending, damped, tournament
 from genepool.mutations import MUTATIONS
 from genepool.nn.schedules import SCHEDULES
 from genepool.registry import Registry
@@ -22,15 +20,15 @@ if TYPE_CHECKING:
 
 def rules_of(settings: Settings, version: int, *, escaping: bool = False) -> Rules:
     """The rules under this version of the settings, during an escape or not."""
-    barren, lacking = bool(lacking_rules(settings)), lacking_mutations(settings.breeding)
+    can_reproduce, lacking = not lacking_rules(settings), lacking_mutations(settings.breeding)
     breeding = settings.breeding.without(lacking)
     if escaping:
         breeding = msgspec.structs.replace(breeding, mutations=settings.escape.mutations)
     return Rules(
         version=version,
         population_size=settings.population.size,
-        selection=tournament if barren else SELECTIONS.get(settings.population.selection),
-        set_point=damped if barren else SET_POINTS.get(settings.population.set_point),
+        selection=SELECTIONS.get(settings.population.selection) if can_reproduce else tournament,
+        set_point=SET_POINTS.get(settings.population.set_point) if can_reproduce else damped,
         breeding=breeding,
         lacking=lacking,
         training=settings.training,
@@ -38,7 +36,7 @@ def rules_of(settings: Settings, version: int, *, escaping: bool = False) -> Rul
         final_phase=settings.final_phase,
         limits=settings.limits,
         reset_version=settings.escape.reset_version,
-        barren=barren,
+        can_reproduce=can_reproduce,
     )
 
 

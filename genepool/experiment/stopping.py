@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.analysis import Interval, Ledger, Stopwatch, spending
+from genepool.analysis import Interval, Ledger, Stopwatch
 from genepool.errors import StorageError
-from genepool.evolution import Budget, Phase, Spending
+from genepool.evolution import Budget, BudgetUse, Spending
 
 if TYPE_CHECKING:
     from genepool.experiment.experiment import Experiment
@@ -37,7 +37,7 @@ class Accounts:
         if time.monotonic() >= self._next_look:
             self._ledger.refresh()
             self._next_look = time.monotonic() + self._every
-        return spending(self._ledger.entries.values(), also=also)
+        return self._ledger.spending(also)
 
 
 class StopCondition:
@@ -104,11 +104,11 @@ class StopCondition:
         self._last = (time.monotonic(), budget, spent)
         return budget.over(spent)
 
-    def phase(self) -> Phase:
-        """Where the experiment stands, from the latest look at what was spent."""
+    def budget_use(self) -> BudgetUse:
+        """Return the use of the budget, from the latest look at what was spent."""
         looked, budget, spent = self._last
         elapsed = spent.seconds + time.monotonic() - looked
-        return budget.phase(msgspec.structs.replace(spent, seconds=elapsed))
+        return budget.use(msgspec.structs.replace(spent, seconds=elapsed))
 
     def spent(self) -> Spending:
         """What has been used and reached, as far as is known."""

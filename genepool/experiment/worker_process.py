@@ -17,7 +17,7 @@ import msgspec
 from genepool import __version__, registry
 from genepool.analysis import Interval
 from genepool.errors import EngineError
-from genepool.evolution import Spending
+from genepool.evolution import Spending, Surroundings
 from genepool.experiment import Accounts, Experiment, StopCondition
 from genepool.population import Files
 
@@ -43,7 +43,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that it may take."""
     threads: int = 1
     pool_size: int = 1
-    """Workers that were started together on this machine's cores; in the finish most leave theirs to one."""
+    """Workers that were started together on this machine's cores; in the final phase most leave theirs to one."""
     together: int | None = None
     """Workers that share a GPU, where somebody has decided it."""
     parent: int | None = None
@@ -88,18 +88,12 @@ def run_worker(
     on_cores = choose_device(options.device, options.number).type == "cpu"
     data = data or _right_images(experiment, options)
     evaluators = experiment.evaluators(data, options.device, options.number, options.memory, options.together)
-    step_times, capacities = experiment.step_times(data), experiment.capacities(data)
-    worker = experiment.worker(
-        options.number,
-        evaluators,
-        watch,
-        watch.phase,
-        step_times,
-        capacities,
-        watch.spent,
-        data.image,
-        finishing(options) if on_cores else 1,
+    surroundings = Surroundings(
+        reason_to_stop=watch,
+        budget_use=watch.budget_use,
+        final_phase_threads=final_phase_threads(options) if on_cores else 1,
     )
+    worker = experiment.worker(options.number, evaluators, surroundings, experiment.child_limits(data), watch.spent)
     try:
         reason = worker.run()
     finally:
@@ -107,8 +101,8 @@ def run_worker(
     return Ended(reason=reason, told=watch.told)
 
 
-def finishing(options: WorkerOptions) -> int:
-    """Threads for the finish: of each few workers of a crew the first has those of all, and the others none."""
+def final_phase_threads(options: WorkerOptions) -> int:
+    """Return the threads for the final phase: one worker in each group has those of all, the others have none."""
     if options.pool_size == 1:
         return 1
     few = min(TOGETHER, options.pool_size - options.number, os.cpu_count() or 1)

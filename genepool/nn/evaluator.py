@@ -24,15 +24,14 @@ from genepool.dna import (
 from genepool.dna.flops import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
 from genepool.evaluation import (
-    EVERYTHING_AS_SET,
     Evaluation,
     Limits,
     Objective,
     Observer,
-    Plan,
-    Second,
     Trained,
     Training,
+    TrainingBudget,
+    TrainingRequest,
     ignore,
 )
 from genepool.mutations.recombination import FUSION
@@ -43,7 +42,7 @@ from genepool.nn.measure import accuracy, milliseconds
 from genepool.nn.model import Model
 from genepool.nn.schedules import SCHEDULES
 from genepool.nn.step_count import FEWEST, IMAGES
-from genepool.nn.trainer import Trainer
+from genepool.nn.trainer import TrainingRun
 from genepool.nn.weights import from_bytes, to_bytes
 
 CURVE_POINTS = 100
@@ -69,41 +68,33 @@ class TorchEvaluator:
         self._validation_images = min(training.validation_images or sys.maxsize, len(data.validation_labels))
         self.normalise = Normaliser(data, device)
 
-    def evaluate(
-        self,
-        dna: DNA,
-        *,
-        seed: int,
-        inherited: bytes | None = None,
-        checkpoint: bytes | None = None,
-        observe: Observer = ignore,
-        plan: Plan = EVERYTHING_AS_SET,
-        second: Second | None = None,
-    ) -> Trained:
+    def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
         """See genepool.evaluation.Evaluator."""
+        dna, budget = request.dna, request.budget
         ledger = _Ledger(self.objective, self.limits, look=min(IMAGES, self._validation_images))
         try:
             ledger.requirements = requirements(dna, self._image, self._classes, self.training.batch)
             ledger.size = capacity(dna, self._image, self._classes)
-            beside = self._beside(inherited, checkpoint, second, ledger.requirements.parameters)
-            self._guard(ledger.requirements, ledger.size, beside)
+            self._guard(ledger.requirements, ledger.size, self._beside(request, ledger.requirements.parameters))
             give_memory_back(beyond=PROCESS)
-            image = cropped(self._image, plan.crop)
+            image = cropped(self._image, budget.crop)
             ledger.training_requirements = ledger.requirements
             if image != self._image:
                 ledger.training_requirements = requirements(dna, image, self._classes, self.training.batch)
-            model = self.unfold(dna, seed, image)
-            settings = self._training(plan, ledger.training_requirements)
-            ledger.training = Trainer(
-                model, self.data, settings, seed=seed, device=self.device, plan=plan, measure=self._look_at
+            model = self.unfold(dna, request.seed, image)
+            ledger.training = TrainingRun(
+                model,
+                self.data,
+                self._training(budget, ledger.training_requirements),
+                seed=request.seed,
+                device=self.device,
+                budget=budget,
+                measure=self._look_at,
             )
-            if second is not None and inherited is not None and self.training.inheritance != "none":
-                ledger.inheritance = self._inherit_from_two(model, inherited, second, ledger.training, seed)
-            else:
-                ledger.inheritance = self._inherit(model, inherited, ledger.training)
-            if checkpoint is not None:
-                ledger.training.resume(checkpoint)
-            with threads(plan.threads):
+            ledger.inheritance = self._inherit(model, request, ledger.training)
+            if request.checkpoint is not None:
+                ledger.training.resume(request.checkpoint)
+            with threads(budget.threads):
                 ledger.training.run(observe)
                 whole = self._whole(model)
                 accuracy = self.validate(whole)
@@ -119,30 +110,29 @@ class TorchEvaluator:
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
         return Trained(ledger.close(accuracy=accuracy), weights)
 
-    def _beside(self, inherited: bytes | None, checkpoint: bytes | None, second: Second | None, parameters: int) -> int:
-        """Bytes that are in memory beside the network: what it begins with, the order of the images, an average.
+    def _beside(self, request: TrainingRequest, parameters: int) -> int:
+        """Return the bytes in memory beside the network: initial weights, the order of the images, an average.
 
-        A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients. The
-        average of the weights is there twice while a checkpoint is written.
+        A parent's weights exist twice while they are copied; so does a checkpoint before there are any gradients. The
+        average of the weights exists twice while a checkpoint is written.
         """
-        parents = len(inherited or b"") + (len(second.weights) if second else 0)
+        parents = sum(map(len, request.inherited))
         average = 2 * 4 * parameters if self.training.averaging else 0
-        return 2 * parents + len(checkpoint or b"") + 64 * len(self.data.train_labels) + average
+        return 2 * parents + len(request.checkpoint or b"") + 64 * len(self.data.train_labels) + average
 
-    def _training(self, plan: Plan, requirements: Requirements) -> Training:
-        """The settings with the arithmetic of the plan and the number of steps that its FLOPs allow."""
+    def _training(self, budget: TrainingBudget, requirements: Requirements) -> Training:
+        """Return the settings in the budget's arithmetic, with the number of steps that its FLOPs allow."""
         settings = self.training
-        if plan.precision:
-            settings = msgspec.structs.replace(
-                settings, precision="float32" if plan.precision == "float32" else "mixed"
-            )
-        if not plan.flops:
+        if budget.precision:
+            precision = "float32" if budget.precision == "float32" else "mixed"
+            settings = msgspec.structs.replace(settings, precision=precision)
+        if not budget.flops:
             return settings
-        steps = max(FEWEST, int(plan.flops / requirements.training.total))
-        return msgspec.structs.replace(settings, steps=min(steps, plan.most or steps))
+        steps = max(FEWEST, int(budget.flops / requirements.training.total))
+        return msgspec.structs.replace(settings, steps=min(steps, budget.max_steps or steps))
 
     def _guard(self, requirements: Requirements, size: Capacity, beside: int) -> None:
-        """Refuses a network before anything is allocated: the kernel would kill the worker, not the network."""
+        """Refuse a network before anything is allocated: the kernel would kill the worker, not the network."""
         if (fault := self.limits.fault(size)) is not None:
             raise ModelTooLargeError(fault)
         needed = requirements.memory + beside
@@ -157,28 +147,25 @@ class TorchEvaluator:
                 "raise limits.memory."
             )
 
-    def _inherit(self, model: Model, inherited: bytes | None, training: Trainer) -> Inheritance:
-        parent = from_bytes(inherited) if inherited is not None else {}
-        if self.training.inheritance == "preserving" and parent:
-            return inherit_function(model, parent, training.first_images())
-        return inherit_weights(model, parent if self.training.inheritance != "none" else {})
-
-    def _inherit_from_two(
-        self, model: Model, inherited: bytes, second: Second, training: Trainer, seed: int
-    ) -> Inheritance:
-        parents = from_bytes(inherited), from_bytes(second.weights)
-        if second.form == FUSION:
-            both = fused(model.dna, *parents)
+    def _inherit(self, model: Model, request: TrainingRequest, training: TrainingRun) -> Inheritance:
+        parents = [from_bytes(weights) for weights in request.inherited]
+        if self.training.inheritance == "none" or not parents:
+            return inherit_weights(model, {})
+        if len(parents) == 1:
+            return self._take_over(model, parents[0], training)
+        first, second = parents
+        if request.recombination == FUSION:
+            both = fused(model.dna, first, second)
             found = inherit_weights(model, both.tensors)
         else:
-            both = mixed(model, *parents, Random(f"{seed} mixture"))
-            preserving = self.training.inheritance == "preserving"
-            found = (
-                inherit_function(model, both.tensors, training.first_images())
-                if preserving
-                else inherit_weights(model, both.tensors)
-            )
+            both = mixed(model, first, second, Random(f"{request.seed} mixture"))
+            found = self._take_over(model, both.tensors, training)
         return msgspec.structs.replace(found, second=tuple(name for name in found.inherited if name in both.second))
+
+    def _take_over(self, model: Model, tensors: dict[str, torch.Tensor], training: TrainingRun) -> Inheritance:
+        if self.training.inheritance == "preserving" and tensors:
+            return inherit_function(model, tensors, training.first_images())
+        return inherit_weights(model, tensors)
 
     def unfold(self, dna: DNA, seed: int, image: Shape | None = None) -> Model:
         """The network with fresh weights, on the device."""
@@ -225,7 +212,7 @@ class _Ledger:
         self.training_requirements: Requirements | None = None
         """The same, for the crops that it is trained on."""
         self.inheritance = Inheritance()
-        self.training: Trainer | None = None
+        self.training: TrainingRun | None = None
         self.validated = 0
 
     def close(self, *, accuracy: float | None = None, reason: str | None = None) -> Evaluation:
@@ -251,7 +238,7 @@ class _Ledger:
             stepping=self.training.stepping if self.training else 0.0,
             step_seconds=self.training.step_seconds if self.training else 0.0,
             precision=self.training.precision.name if self.training else "",
-            turns=tuple(self.training.pace.turns) if self.training else (),
+            step_decisions=tuple(self.training.step_count.decisions) if self.training else (),
             raced=self.training.referee.verdict if self.training else None,
             look=self.training.referee.look if self.training else None,
         )

@@ -20,7 +20,7 @@ from genepool.experiment.best import best_network
 from genepool.settings import by_name
 from genepool.study.outcome import Outcome, outcome_of, read_outcome, write_outcome
 from genepool.study.plan import StudyPlan, check_plan
-from genepool.study.records import Follower, forget_weights, read_marks, records
+from genepool.study.records import Follower, forget_weights, read_changes, records
 from genepool.workers.local import LocalPool
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: 
         found,
         experiment.history(),
         records=records(experiment, source, device),
-        marks=read_marks(experiment.path),
+        changes=read_changes(experiment.path),
         settings=by_name(experiment.settings(1)),
         versions=versions(),
     )

@@ -78,13 +78,11 @@ def evolved(tmp_path_factory):
 @pytest.fixture(scope="module")
 def labels(evolved):
     """What the experiments themselves say of their validation images."""
-    from genepool.experiment.publish import best_of
-
     found = {}
     for name in evolved.data:
         data = evolved.dataset(name)
-        _, network = best_of(Experiment.open(evolved.folder / name), data)
-        found[name] = network.predict(data.validation_pixels)
+        model = Experiment.open(evolved.folder / name).model()
+        found[name] = model.network.predict(data.validation_pixels)
     return found
 
 
@@ -152,12 +150,12 @@ def test_predict_prints_a_line_for_each_image(evolved):
     assert line.startswith(f"{image}: ") and line.endswith(" %") and "," not in line
 
 
-def test_the_model_card_tells_what_is_known(evolved):
+def test_the_model_card_has_the_facts(evolved):
     text = (evolved.model("fashion", "source") / "README.md").read_text()
     best = json.loads((evolved.folder / "fashion" / "best" / "best.json").read_text())
     for fact in (
-        "fashion-mini", f"{100 * best['fitness']:.1f} %", f"{100 * best['test_accuracy']:.1f} %", "FLOPs an image",
-        f"{best['parameters']:,}", f"{best['individuals']} individuals", "(the beginning)", "Ankle boot", best["id"],
+        "fashion-mini", f"{100 * best['fitness']:.1f} %", f"{100 * best['test_accuracy']:.1f} %", "FLOPs per image",
+        f"{best['parameters']:,}", f"{best['individuals']} individuals", "(first network)", "Ankle boot", best["id"],
     ):  # fmt: skip
         assert fact in text, fact
 
@@ -205,7 +203,7 @@ def test_what_is_there_is_replaced_only_by_force_and_only_if_it_is_an_export(evo
     for form, end in ENDS.items():
         assert told("export", experiment, "--format", form)["path"] == f"digits{end}"
         before = sorted(path.stat().st_ino for path in tmp_path.rglob("*"))
-        assert "exists already" in refused("export", experiment, "--format", form)
+        assert "already exists" in refused("export", experiment, "--format", form)
         assert sorted(path.stat().st_ino for path in tmp_path.rglob("*")) == before
         told("export", experiment, "--format", form, "--force")
     (tmp_path / "digits-source" / "thesis.txt").write_text("important")
@@ -220,9 +218,9 @@ def test_bad_requests_are_refused_before_any_work_and_leave_nothing(evolved, tmp
     history = Experiment.open(experiment).history()
     best = evolved.exported["digits", "torch"]["ids"][0]
     assert "must end in .onnx" in refused("export", experiment, "--format", "onnx", "--out", tmp_path / "a.pt2")
-    assert "make its folder first" in refused("export", experiment, "--out", tmp_path / "no" / "a.pt2")
+    assert "create its folder first" in refused("export", experiment, "--out", tmp_path / "no" / "a.pt2")
     assert "is not in this experiment" in refused("export", experiment, "nobody", "--out", tmp_path / "a.pt2")
-    assert "named twice" in refused("export", experiment, best, best, "--out", tmp_path / "a.pt2")
+    assert "given twice" in refused("export", experiment, best, best, "--out", tmp_path / "a.pt2")
     assert "no experiment" in refused("export", tmp_path, "--out", tmp_path / "a.pt2")
     assert call("export", experiment, "--format", "tensorflow").exit_code == 2
     dead = [row for row in history.rows.values() if row.state.name != "ALIVE"]
@@ -235,7 +233,7 @@ def test_bad_requests_are_refused_before_any_work_and_leave_nothing(evolved, tmp
 @pytest.mark.parametrize("form", ENDS)
 def test_an_export_that_answers_otherwise_fails_and_leaves_nothing(form, evolved, tmp_path, monkeypatch):
     """By a little more than what is allowed, on a single image."""
-    from genepool.export.formats import FORMATS
+    from genepool.export.publish import FORMATS
 
     right = FORMATS[form].load
 
@@ -282,4 +280,4 @@ def test_without_the_onnx_packages_the_extra_is_named(evolved, tmp_path, monkeyp
 def test_a_network_too_large_for_onnx_is_refused(evolved, tmp_path, monkeypatch):
     monkeypatch.setattr("genepool.export.onnx_file.MAX_BYTES", 2**24)
     sentence = refused("export", evolved.folder / "digits", "--format", "onnx", "--out", tmp_path / "a.onnx")
-    assert "over the 2 GB" in sentence and list(tmp_path.iterdir()) == []
+    assert "exceed the 2 GB" in sentence and list(tmp_path.iterdir()) == []

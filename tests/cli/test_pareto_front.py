@@ -10,7 +10,7 @@ import pytest
 from genepool.dna import encode_in_a_line
 from genepool.evaluation import Evaluation
 from genepool.experiment import Experiment
-from genepool.population import Birth, DirectoryPopulation, Files, Fossil, Result
+from genepool.population import Birth, DirectoryPopulation, Files, Fossil, Individual, Result, State
 from genepool.population.directory import names
 from genepool.population.directory.archive import Archive
 from genepool.settings import changed, preset
@@ -119,8 +119,10 @@ def test_ten_thousand_that_are_long_dead_take_seconds(tmp_path):
             id=identity, attempt=f"1-{who}", fitness=fitness, metrics=metrics, files={}, finished=float(number)
         )
         birth = Birth(dna=dna, mutation_seed=1, training_seed=2, id=identity)
-        name = f"D1_{identity}_1_1-{who}_{names.fitness_text(fitness)}_{who}-lost"
-        archive.add(Fossil(name=name, birth=birth, result=result))
+        dead = Individual(
+            id=identity, state=State.DEAD, claim=1, attempt=f"1-{who}", fitness=fitness, owner=who, why="lost"
+        )
+        archive.add(Fossil(individual=dead, birth=birth, result=result))
         told[identity] = evaluation
     archive.close()
     started = time.process_time()

@@ -97,11 +97,12 @@ def study(tmp_path_factory) -> Path:
 def test_settings_change_where_the_plan_says_so(study):
     _, outcomes = read_study(study)
     for outcome in outcomes:
-        assert [mark.set for mark in outcome.marks] == [{"mutations": 5}, {"mutations": 1}, {"reset_weights": True}]
-        first, second, third = (mark.individuals for mark in outcome.marks)
+        changes = [change.set for change in outcome.changes]
+        assert changes == [{"mutations": 5}, {"mutations": 1}, {"reset_weights": True}]
+        first, second, third = (change.individuals for change in outcome.changes)
         assert (first, second, third) == (0.3 * INDIVIDUALS, 0.6 * INDIVIDUALS, 0.8 * INDIVIDUALS)
         assert outcome.settings["mutations"] == 1
-        before, after = outcome.around_marks
+        before, after = outcome.around_changes
         assert 0 < before < 1 and 0 < after < 1
     history = Experiment.open(study / "five-mutations" / "seed-1").history()
     assert {row.birth.settings_version for row in history.finished()} >= {1, 2}
@@ -189,8 +190,9 @@ def test_a_missing_experiment_is_left_out_of_the_report_and_told(study, tmp_path
 
 def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
     from genepool.data import open_source
-    from genepool.experiment.publish import take
-    from genepool.export.formats import read_model
+    from genepool.data.dataset import prepare
+    from genepool.experiment.best import model_to_export
+    from genepool.export.publish import read_model
 
     directories = [study / "five-mutations" / f"seed-{seed}" for seed in (1, 2)]
     done = genepool("ensemble", *directories, "--format", "source", "--out", tmp_path / "all", "--json")
@@ -201,7 +203,7 @@ def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
     answers = []
     for number, member in enumerate(made["members"]):
         experiment = Experiment.open(directories[number // 2])
-        alone = take(experiment, experiment.history(), [member["id"]], data)
+        alone = model_to_export(experiment, experiment.history(), [member["id"]], data)
         answers.append(alone.network.predict(images.pixels))
         accuracy = np.mean([a.argmax() == label for a, label in zip(answers[-1], images.labels, strict=True)])
         assert accuracy == pytest.approx(member["test_accuracy"], abs=1e-3)
@@ -230,7 +232,7 @@ def test_an_ensemble_of_different_images_or_of_one_population_twice_is_refused(s
         assert done.returncode == 2 and words in done.stderr and len(done.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.glob("*.pt2"))
     done = genepool("ensemble", first, "--top", "9", "--out", tmp_path / "all.pt2")
-    assert done.returncode == 2 and "alive" in done.stderr
+    assert done.returncode == 2 and "living individuals" in done.stderr
 
 
 def test_statistics_are_those_of_the_books():

@@ -42,7 +42,9 @@ def test_run_prints_the_best_network_its_accuracies_and_its_cost(evolved):
     ):
         assert re.search(line, result.stdout), line
     # Lines come every ten seconds, so all may be over after the first.
-    assert re.search(r"trained, \d+ a minute, 2 workers, (overhead \d+\.\d % \(.*\), best|nobody)", result.stderr)
+    assert re.search(
+        r"trained, \d+ per minute, 2 workers, (overhead \d+\.\d % \(.*\), best|no individual)", result.stderr
+    )
     assert (directory / "progress.png").read_bytes().startswith(b"\x89PNG")
     assert "Traceback" not in result.stderr
 
@@ -149,7 +151,7 @@ def test_a_record_that_was_tampered_with_does_not_replay(evolved, tmp_path):
 def test_a_replay_computes_in_what_each_training_was_computed_in(tmp_path):
     """What `auto` means depends on the machine; the record does not."""
     directory, network = tmp_path / "experiment", tmp_path / "network.json"
-    codec.write(chain(conv("a", depth_factor=8.0, stride_scale=1.0)), network)
+    network.write_text(codec.encode(chain(conv("a", depth_factor=8.0, stride_scale=1.0))))
     command = ("run", directory, "--start", network, "--workers", 1, "--steps", 40, "--individuals", 3)
     result = genepool(*command, "--set", "budget.time=none", "--set", "training.precision=mixed")
     assert result.returncode == 0, result.stderr

@@ -71,4 +71,4 @@ def test_a_tracker_that_fails_ends_no_run(tmp_path, at_start, later):
     command = [GENEPOOL, "run", tmp_path / "e", "--plugin", plugin, "--track", "mine", *SMALL]
     result = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert result.stderr.count("Tracking by mine has failed, and ends: ConnectionError: gone") == 1
+    assert result.stderr.count("Tracking with mine failed and stops: ConnectionError: gone") == 1

@@ -12,7 +12,6 @@ import pytest
 
 from genepool.experiment import Experiment
 from genepool.population import Files
-from genepool.population.directory import names
 from genepool.population.directory.archive import read_events
 from genepool.population.individual import FREE
 from genepool.settings import override, preset
@@ -76,7 +75,7 @@ def test_preempted_workers_are_requeued_and_their_trainings_resumed(slurm, tmp_p
 
     wait_until(lambda: begun.keys() <= finished(directory).keys() and workers(directory, "0"), PATIENCE)
     assert all(row.evaluation.steps == STEPS for row in finished(directory).values())
-    events = [event for _, event in read_events(Files(), f"{directory}/workers") if names.parse(event.name).id in begun]
+    events = [event for _, event in read_events(Files(), f"{directory}/workers") if event.id in begun]
     assert {event.what for event in events} >= {"create", "hand-over", "take-over", "finish"}
 
     # Whoever cancels the job wants no worker to come back.

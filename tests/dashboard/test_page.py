@@ -115,7 +115,7 @@ def listened(context):
 def key_of(client, name):
     """The key of an experiment that the dashboard has read."""
     key = client.keys()[name]
-    wait_for(lambda: not client.standing(key)["reading"])
+    wait_for(lambda: not client.status(key)["reading"])
     return key
 
 
@@ -277,7 +277,7 @@ def test_an_individual_is_drawn_and_its_dna_can_be_taken(page, client):
 
 def test_the_lineage_is_a_strip_from_the_trivial_network_on(page, client):
     key = key_of(client, evolved(client))
-    best = client.standing(key)["best"]["id"]
+    best = client.status(key)["best"]["id"]
     line = client.get(f"/api/experiments/{key}/lineage/{best}")["ancestors"]
     page.goto(at(client, "lineage", evolved(client)))
     page.wait_for_selector(f".strip .card >> nth={len(line) - 1}")
@@ -301,7 +301,7 @@ def test_cost_and_workers(page, client):
 def test_experiments_are_laid_over_each_other(page, client):
     page.goto(at(client, "compare", "going"))
     page.wait_for_selector(".compare[data-curves='2']")
-    assert "not a manifest of ours" in page.inner_text(".compare")
+    assert "not a valid manifest" in page.inner_text(".compare")
     page.select_option("label:has-text('across') select", "flops")
     page.wait_for_selector(".compare[data-across='flops'] canvas")
     picture(page, "compare")
@@ -337,9 +337,9 @@ def test_control_is_refused_without_the_token_and_works_with_it(page, client, fo
     page.wait_for_selector("details[open]")
     picture(page, "control")
     page.goto(at(client, "population", "going"))
-    page.click(".marks summary")
-    page.wait_for_selector(".marks[open] li:has-text('mutations')")
-    picture(page, "population-marks")
+    page.click(".changes summary")
+    page.wait_for_selector(".changes[open] li:has-text('mutations')")
+    picture(page, "population-changes")
 
 
 def test_nothing_in_a_directory_becomes_markup(page, client, folder):

@@ -1,20 +1,15 @@
-"""An experiment's directory: made once, gone on with, its settings changed, its history read."""
+"""An experiment's directory: made once, gone on with, its settings changed."""
 
 import time
-from itertools import pairwise
 
 import msgspec
 import pytest
 
-from genepool.analysis import History, Ledger, lineage, spending
-from genepool.analysis.lineage import find
-from genepool.analysis.spending import union
-from genepool.dna import initial
+from genepool.analysis import lineage
 from genepool.errors import PopulationFormatError, SettingsError, StorageError
 from genepool.evaluation import Evaluation, Trained, ignore
-from genepool.evolution import Budget, Spending
+from genepool.evolution import Budget, Spending, Surroundings
 from genepool.experiment import Experiment, StopCondition
-from genepool.population import State
 from genepool.settings import changed, override, preset
 
 LAPTOP = override(preset("laptop"), ["population.size=6", "population.durability=fast"])
@@ -23,7 +18,8 @@ LAPTOP = override(preset("laptop"), ["population.size=6", "population.durability
 class Judge:
     """No training: fitness from the DNA and the seed."""
 
-    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
+    def evaluate(self, request, observe=ignore):
+        dna, seed = request.dna, request.seed
         fitness = min(0.9, 0.2 + 0.1 * len(dna.convs) + seed % 97 / 1e4)
         return Trained(Evaluation(fitness=fitness, flops=1000, seconds=0.5, parameters=20), b"weights")
 
@@ -35,7 +31,7 @@ def evolve(experiment, births):
     def enough():
         return "enough" if len(experiment.history().finished()) >= before + births else None
 
-    worker = experiment.worker(0, lambda version: judge, enough)
+    worker = experiment.worker(0, lambda version: judge, Surroundings(reason_to_stop=enough))
     worker.run()
     worker.population.close()
 
@@ -105,63 +101,6 @@ def test_settings_that_nothing_answers_to_are_refused(change, message, tmp_path)
     assert experiment.version() == 1
 
 
-def test_a_history_that_looks_again_sees_what_one_look_at_the_end_sees(tmp_path):
-    experiment = Experiment.create(tmp_path / "e", LAPTOP)
-    watching = History(experiment.view())
-    for _ in range(6):
-        evolve(experiment, 7)
-        watching.refresh()
-    at_once = experiment.history()
-    assert {row.id: row for row in watching.finished()} == {row.id: row for row in at_once.finished()}
-    assert len(at_once.finished()) == 42
-    assert sum(row.state is State.ALIVE for row in at_once.finished()) == 6
-
-
-def test_the_best_is_the_fittest_alive_and_its_lineage_leads_back_to_the_trivial_network(tmp_path):
-    experiment = Experiment.create(tmp_path / "e", LAPTOP)
-    evolve(experiment, 60)
-    history = experiment.history()
-    best = history.best()
-    assert best.fitness == max(row.fitness for row in history.rows.values() if row.state is State.ALIVE)
-    chain = lineage(history.rows, best.id)
-    assert chain[0].mutations == ()
-    assert history.rows[chain[0].id].dna == initial()
-    assert chain[-1].id == best.id
-    for parent, child in pairwise(chain):
-        assert history.rows[child.id].birth.parents == (parent.id,)
-
-
-def test_an_individual_is_found_by_enough_of_its_id(tmp_path):
-    experiment = Experiment.create(tmp_path / "e", LAPTOP)
-    evolve(experiment, 10)
-    rows = experiment.history().rows
-    some = next(iter(rows))
-    assert find(rows, some[-6:]).id == some
-    with pytest.raises(SettingsError, match="fits 10 individuals"):
-        find(rows, some[:3])
-    with pytest.raises(SettingsError, match="is not in this experiment"):
-        find(rows, "nobody")
-
-
-def test_time_counts_while_at_least_one_is_in_training():
-    assert union([]) == 0
-    assert union([(0, 2), (1, 3), (5, 6), (5.5, 5.7)]) == 4
-
-
-def test_spending_adds_up_all_that_ever_became_alive(tmp_path):
-    experiment = Experiment.create(tmp_path / "e", LAPTOP)
-    evolve(experiment, 30)
-    rows = experiment.history().finished()
-    spent = experiment.history().spending()
-    assert (spent.individuals, spent.flops) == (30, 30_000)
-    assert spent.best == max(row.fitness for row in rows)
-    first = [row.fitness for row in rows].index(spent.best)
-    assert spent.since_best == 30 - first - 1
-    ledger = Ledger(experiment.view())
-    ledger.refresh()
-    assert spending(ledger.entries.values()) == spent
-
-
 @pytest.mark.parametrize(
     ("budget", "word"),
     [
@@ -223,7 +162,7 @@ def test_a_directory_that_is_out_of_reach_for_a_while_ends_no_worker(tmp_path):
         if len(troubles) == 2:
             (tmp_path / "away").rename(tmp_path / "e")
 
-    worker = experiment.worker(0, lambda version: Judge(), reason_to_stop)
+    worker = experiment.worker(0, lambda version: Judge(), Surroundings(reason_to_stop=reason_to_stop))
     worker._sleep = trouble
     (tmp_path / "e").rename(tmp_path / "away")
     assert worker.run() == "enough"
@@ -249,6 +188,7 @@ def test_observers_change_nothing(tmp_path):
     history = seen.history()
     history.best()
     history.spending()
+    seen.status()
     msgspec.json.encode(lineage(history.rows, history.best().id))
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "e").rglob("*")} == before
 

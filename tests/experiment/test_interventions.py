@@ -5,11 +5,12 @@ import threading
 
 import pytest
 
-from genepool.analysis import Mark
+from genepool.analysis import Annotation
 from genepool.errors import SettingsError
 from genepool.evaluation import Evaluation, Trained, ignore
-from genepool.evolution import Escape, Intervention, Spending
+from genepool.evolution import Escape, Intervention, Spending, Surroundings
 from genepool.experiment import CurrentRules, Experiment, StopCondition
+from genepool.experiment.versions import annotations_of
 from genepool.population import State
 from genepool.settings import override, preset
 from genepool.study.plots.progress import progress_figure
@@ -31,10 +32,12 @@ class Judge:
     def __init__(self):
         self.inherited = {}
 
-    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
-        self.inherited[seed] = inherited
-        fitness = 0.5 if inherited is None else 0.6
-        return Trained(Evaluation(fitness=fitness, flops=1000, seconds=0.0, parameters=20), b"weights of %d" % seed)
+    def evaluate(self, request, observe=ignore):
+        self.inherited[request.seed] = request.inherited
+        fitness = 0.6 if request.inherited else 0.5
+        return Trained(
+            Evaluation(fitness=fitness, flops=1000, seconds=0.0, parameters=20), b"weights of %d" % request.seed
+        )
 
 
 def evolve(experiment, births, judge=None):
@@ -45,7 +48,7 @@ def evolve(experiment, births, judge=None):
         return "enough" if len(experiment.history().finished()) >= before + births else None
 
     judge = judge or Judge()
-    worker = experiment.worker(0, lambda version: judge, enough)
+    worker = experiment.worker(0, lambda version: judge, Surroundings(reason_to_stop=enough))
     worker.run()
     worker.population.close()
     return judge
@@ -136,17 +139,17 @@ def test_after_a_reset_nobody_inherits_from_before_and_every_network_is_trained_
     assert {row.birth.parents[0] for row in renewed} == alive
     for row in renewed:
         assert row.dna == old[row.birth.parents[0]].dna
-        assert judge.inherited[row.birth.training_seed] is None
+        assert judge.inherited[row.birth.training_seed] == ()
         assert rows[row.birth.parents[0]].individual.why == "reset"
     for row in new:
         inherited = judge.inherited[row.birth.training_seed]
-        if inherited is not None:
+        if inherited:
             assert row.birth.parents[0] not in old
-            assert inherited == b"weights of %d" % rows[row.birth.parents[0]].birth.training_seed
+            assert inherited == (b"weights of %d" % rows[row.birth.parents[0]].birth.training_seed,)
     assert any(judge.inherited.values()), "inheritance goes on among those who came after"
 
 
-def test_interventions_are_told_and_marked_without_overlapping(tmp_path):
+def test_interventions_are_drawn_without_overlapping(tmp_path):
     experiment = Experiment.create(tmp_path / "e", SETTINGS)
     evolve(experiment, 10)
     for intervention in (
@@ -157,17 +160,17 @@ def test_interventions_are_told_and_marked_without_overlapping(tmp_path):
         experiment.intervene(intervention, experiment.history().spending())
     evolve(experiment, 16)
     history = experiment.history()
-    marks = experiment.marks(history)
-    assert [mark.label for mark in marks] == ["5 mutations", "weights reset", "population 8", "1 mutation again"]
-    assert [mark.time for mark in marks] == sorted(mark.time for mark in marks)
+    notes = annotations_of(experiment, history)
+    assert [note.label for note in notes] == ["5 mutations", "weights reset", "population 8", "1 mutation again"]
+    assert [note.time for note in notes] == sorted(note.time for note in notes)
 
     start = history.finished()[0].result.finished
-    crowd = [Mark(start + i // 4 / 100, f"something longer {i}") for i in range(12)]
-    figure = progress_figure(history.finished(), [*marks, *crowd])
+    crowd = [Annotation(start + i // 4 / 100, f"something longer {i}") for i in range(12)]
+    figure = progress_figure(history.finished(), [*notes, *crowd])
     figure.draw_without_rendering()
     [axes] = figure.axes
     boxes = [text.get_window_extent() for text in axes.texts]
-    assert len(boxes) == len(marks) + len(crowd)
+    assert len(boxes) == len(notes) + len(crowd)
     inside = axes.get_window_extent()
     for number, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:number])

@@ -12,7 +12,7 @@ import pytest
 from genepool import __version__
 from genepool.errors import EngineError
 from genepool.experiment import Experiment
-from genepool.experiment.worker_process import Ended, WorkerOptions, finishing, images_of, run_worker
+from genepool.experiment.worker_process import Ended, WorkerOptions, final_phase_threads, images_of, run_worker
 from genepool.settings import override, preset
 
 
@@ -56,7 +56,10 @@ def test_a_worker_refuses_images_that_are_not_those_of_the_run(options: WorkerOp
 
 def test_one_worker_of_every_few_has_all_threads_in_the_final_phase(options: WorkerOptions, monkeypatch) -> None:
     def of_pool(size: int) -> list[int]:
-        return [finishing(msgspec.structs.replace(options, pool_size=size, number=number)) for number in range(size)]
+        return [
+            final_phase_threads(msgspec.structs.replace(options, pool_size=size, number=number))
+            for number in range(size)
+        ]
 
     monkeypatch.setattr("os.cpu_count", lambda: 16)
     assert [of_pool(size) for size in (1, 2, 3)] == [[1], [2, 0], [3, 0, 0]]

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from genepool.dna import Shape, requirements
-from genepool.evaluation import Limits, Plan, Training, ignore
+from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest, ignore
 from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.optimiser import BATCHES, EVERY, TailAverage
-from genepool.nn.trainer import Trainer
+from genepool.nn.trainer import TrainingRun
 from genepool.nn.weights import from_bytes
 from genepool.settings import override, preset
 from tests.support.networks import chain, conv
@@ -27,7 +27,7 @@ def evaluator(data, recipe=RECIPE):
 def plain_average(data, recipe, seed):
     """Keeps all weights of an ordinary training, and looks from outside at what comes into each normalisation."""
     model = Model(DNA, data.image, 10, torch.Generator().manual_seed(seed))
-    training = Trainer(model, data, Training(steps=83, schedule="linear", nesterov=True), seed=seed, device=CPU)
+    training = TrainingRun(model, data, Training(steps=83, schedule="linear", nesterov=True), seed=seed, device=CPU)
     kept = []
     for done in range(1, recipe.steps + 1):
         training.step()
@@ -55,9 +55,11 @@ def plain_average(data, recipe, seed):
 
 def test_what_is_kept_is_the_mean_of_the_last_weights_with_statistics_of_its_own(fashion):
     expected, count = plain_average(fashion, RECIPE, seed=3)
-    weights = from_bytes(evaluator(fashion).evaluate(DNA, seed=3).weights)
+    weights = from_bytes(evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3)).weights)
     last = from_bytes(
-        evaluator(fashion, Training(steps=83, schedule="linear", nesterov=True)).evaluate(DNA, seed=3).weights
+        evaluator(fashion, Training(steps=83, schedule="linear", nesterov=True))
+        .evaluate(TrainingRequest(DNA, seed=3))
+        .weights
     )
     assert count == 6
     assert set(weights) == set(expected) == set(last)
@@ -68,12 +70,12 @@ def test_what_is_kept_is_the_mean_of_the_last_weights_with_statistics_of_its_own
 
 def test_the_network_that_is_validated_is_the_one_that_is_kept(fashion):
     ours = evaluator(fashion)
-    trained = ours.evaluate(DNA, seed=3)
+    trained = ours.evaluate(TrainingRequest(DNA, seed=3))
     model = ours.unfold(DNA, seed=0)
     model.load_state_dict(from_bytes(trained.weights))
     assert ours.validate(model) == trained.evaluation.fitness
     needs = requirements(DNA, fashion.image, 10)
-    without = evaluator(fashion, Training(steps=83)).evaluate(DNA, seed=3).evaluation
+    without = evaluator(fashion, Training(steps=83)).evaluate(TrainingRequest(DNA, seed=3)).evaluation
     assert trained.evaluation.flops - without.flops == BATCHES * needs.forward.total
 
 
@@ -93,16 +95,21 @@ def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at,
             raise EnoughError
 
     with pytest.raises(EnoughError):
-        ours.evaluate(DNA, seed=3, observe=stop)
-    resumed, unbroken = ours.evaluate(DNA, seed=3, checkpoint=kept[0]), ours.evaluate(DNA, seed=3)
+        ours.evaluate(TrainingRequest(DNA, seed=3), stop)
+    resumed, unbroken = (
+        ours.evaluate(TrainingRequest(DNA, seed=3, checkpoint=kept[0])),
+        ours.evaluate(TrainingRequest(DNA, seed=3)),
+    )
     assert resumed.weights == unbroken.weights
     assert resumed.evaluation.fitness == unbroken.evaluation.fitness
 
 
 def test_a_training_by_time_repeats_from_its_record(fashion):
     ours = evaluator(fashion, Training(steps=10**6, schedule="linear", averaging=0.5))
-    first = ours.evaluate(DNA, seed=3, plan=Plan(seconds=0.7))
-    again = ours.evaluate(DNA, seed=3, plan=Plan(seconds=0.7, turns=first.evaluation.turns))
+    first = ours.evaluate(TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=0.7)))
+    again = ours.evaluate(
+        TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=0.7, step_decisions=first.evaluation.step_decisions))
+    )
     assert again.weights == first.weights
 
 
@@ -122,7 +129,7 @@ def test_an_average_that_began_too_early_begins_again():
 def test_a_network_without_normalisation_needs_no_batches_for_it(fashion):
     plain = chain(conv("a", depth_factor=4.0, stride_scale=1.0), kind="linear").edited(learning_rate=0.01)
     model = Model(plain, fashion.image, 10, torch.Generator().manual_seed(0))
-    training = Trainer(model, fashion, Training(steps=20, averaging=0.5), seed=0, device=CPU)
+    training = TrainingRun(model, fashion, Training(steps=20, averaging=0.5), seed=0, device=CPU)
     training.run(ignore)
     assert training.settled == 0
 
@@ -133,14 +140,16 @@ def test_the_prediction_of_memory_counts_the_average(fashion):
     needed = requirements(wide, fashion.image, 10).memory + 64 * len(fashion.train_labels)
     limits = Limits(memory=needed + 8 * parameters - 1)
     for part, fits in ((0.0, True), (0.5, False)):
-        answer = TorchEvaluator(fashion, Training(steps=0, averaging=part), limits, CPU).evaluate(wide, seed=0)
+        answer = TorchEvaluator(fashion, Training(steps=0, averaging=part), limits, CPU).evaluate(
+            TrainingRequest(wide, seed=0)
+        )
         assert (answer.evaluation.reason is None) == fits
 
 
 def test_it_costs_next_to_nothing(fashion):
     """Taken alternately, the fastest of each: 200 updates of the average beside 200 steps."""
     model = Model(DNA, fashion.image, 10, torch.Generator().manual_seed(0))
-    training = Trainer(model, fashion, Training(steps=10**6), seed=0, device=CPU)
+    training = TrainingRun(model, fashion, Training(steps=10**6), seed=0, device=CPU)
     average = TailAverage(model, 1.0)
     shares = []
     for _ in range(5):

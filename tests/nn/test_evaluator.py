@@ -7,7 +7,7 @@ import torch
 from genepool.data import open_source
 from genepool.dna import initial, requirements
 from genepool.errors import SettingsError
-from genepool.evaluation import Limits, Plan, Training
+from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
 from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.final_test import test_accuracy as measure_test_accuracy
 from tests.support.networks import chain, conv
@@ -16,7 +16,11 @@ CPU = torch.device("cpu")
 
 
 def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
-    answer = TorchEvaluator(fashion, Training(steps=20), Limits(), CPU).evaluate(initial(), seed=0).evaluation
+    answer = (
+        TorchEvaluator(fashion, Training(steps=20), Limits(), CPU)
+        .evaluate(TrainingRequest(initial(), seed=0))
+        .evaluation
+    )
     needs = requirements(initial(), fashion.image, 10, batch=50)
     assert answer.flops_training == needs.training.total
     assert answer.flops_forward == needs.forward.total
@@ -29,7 +33,7 @@ def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
 
 def test_fitness_can_be_measured_on_fewer_images_which_cost_less(fashion):
     few = TorchEvaluator(fashion, Training(steps=0, validation_images=200), Limits(), CPU)
-    answer = few.evaluate(initial(), seed=0).evaluation
+    answer = few.evaluate(TrainingRequest(initial(), seed=0)).evaluation
     assert answer.flops == 4 * answer.flops_forward
     assert answer.fitness * 200 == pytest.approx(round(answer.fitness * 200))
     classes = np.bincount(fashion.validation_labels[:200], minlength=10)
@@ -38,7 +42,9 @@ def test_fitness_can_be_measured_on_fewer_images_which_cost_less(fashion):
 
 def test_a_diverged_training_is_a_result(fashion):
     dna = chain(conv("a", depth_factor=4.0), kind="linear").edited(learning_rate=1e6)
-    answer = TorchEvaluator(fashion, Training(steps=200), Limits(), CPU).evaluate(dna, seed=0).evaluation
+    answer = (
+        TorchEvaluator(fashion, Training(steps=200), Limits(), CPU).evaluate(TrainingRequest(dna, seed=0)).evaluation
+    )
     assert answer.fitness == 0
     assert "the loss was" in answer.reason
     assert 0 < answer.steps < 200
@@ -52,7 +58,7 @@ def test_a_diverged_training_is_a_result(fashion):
 def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, fashion):
     answer = (
         TorchEvaluator(fashion, Training(), limits, CPU)
-        .evaluate(chain(conv("a", depth_factor=99.0)), seed=0)
+        .evaluate(TrainingRequest(chain(conv("a", depth_factor=99.0)), seed=0))
         .evaluation
     )
     assert (answer.fitness, answer.flops, answer.steps) == (0, 0, 0)
@@ -62,7 +68,7 @@ def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, f
 
 def test_channels_beyond_counting_are_a_result(fashion):
     dna = chain(*(conv(f"c{i}", depth_factor=1e5) for i in range(5)))
-    answer = TorchEvaluator(fashion, Training(), Limits(), CPU).evaluate(dna, seed=0).evaluation
+    answer = TorchEvaluator(fashion, Training(), Limits(), CPU).evaluate(TrainingRequest(dna, seed=0)).evaluation
     assert answer.fitness == 0
     assert "channels, more than" in answer.reason
 
@@ -72,7 +78,7 @@ def test_running_out_of_memory_is_a_result(fashion):
     dna = chain(conv("a", depth_factor=900_000.0), conv("b"))
     answer = (
         TorchEvaluator(fashion, Training(), Limits(parameters=2**62, memory=2**62), CPU)
-        .evaluate(dna, seed=0)
+        .evaluate(TrainingRequest(dna, seed=0))
         .evaluation
     )
     assert answer.fitness == 0
@@ -84,7 +90,7 @@ def test_a_fault_in_our_code_is_not_taken_for_a_result(fashion):
         raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        TorchEvaluator(fashion, Training(steps=50), Limits(), CPU).evaluate(initial(), seed=0, observe=observe)
+        TorchEvaluator(fashion, Training(steps=50), Limits(), CPU).evaluate(TrainingRequest(initial(), seed=0), observe)
 
 
 def test_an_unknown_schedule_is_refused_before_anything_is_trained(fashion):
@@ -95,12 +101,14 @@ def test_an_unknown_schedule_is_refused_before_anything_is_trained(fashion):
 def test_a_plan_may_have_threads_of_its_own_which_change_next_to_nothing(fashion):
     evaluator = TorchEvaluator(fashion, Training(steps=50), Limits(), CPU)
     dna, before, seen = chain(conv("a", depth_factor=8.0)), torch.get_num_threads(), []
-    plan = Plan(threads=before + 1)
-    one = evaluator.evaluate(dna, seed=0)
-    two = evaluator.evaluate(dna, seed=0, plan=plan, observe=lambda progress: seen.append(torch.get_num_threads()))
+    budget = TrainingBudget(threads=before + 1)
+    one = evaluator.evaluate(TrainingRequest(dna, seed=0))
+    two = evaluator.evaluate(
+        TrainingRequest(dna, seed=0, budget=budget), lambda progress: seen.append(torch.get_num_threads())
+    )
     assert (set(seen), torch.get_num_threads()) == ({before + 1}, before)
     assert np.allclose(two.evaluation.losses, one.evaluation.losses, rtol=1e-3)
-    assert evaluator.evaluate(dna, seed=0, plan=plan).weights == two.weights
+    assert evaluator.evaluate(TrainingRequest(dna, seed=0, budget=budget)).weights == two.weights
 
 
 def test_test_accuracy_is_that_of_the_held_out_images(fashion):

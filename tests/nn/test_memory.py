@@ -18,7 +18,7 @@ from genepool.dna import DNA, Identity, Shape, initial, requirements
 from genepool.dna.flops import PROCESS
 from genepool.dna.zoo import OUTPUT, zoo
 from genepool.errors import ModelTooLargeError
-from genepool.evaluation import Limits, Training
+from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.mutations import mutate
 from genepool.nn.device import is_mixed
 from genepool.nn.evaluator import TorchEvaluator
@@ -143,12 +143,15 @@ print(json.dumps(test_memory.{function}(*{words!r})))
 
 def measure(dna: DNA, data: Dataset, averaging: float = 0.0, mixed: bool = False) -> tuple[int, int]:
     """Peak and bytes of weights: two generations in one process, with checkpoints and inheritance, as in a worker."""
-    training = Training(steps=2, averaging=averaging, precision="mixed" if mixed else "float32")
-    evaluator = TorchEvaluator(data, training, Limits(), CPU)
+    evaluator = TorchEvaluator(
+        data, Training(steps=2, averaging=averaging, precision="mixed" if mixed else "float32"), Limits(), CPU
+    )
     kept = []
     forget_peak()
-    parent = evaluator.evaluate(dna, seed=0)
-    child = evaluator.evaluate(dna, seed=1, inherited=parent.weights, observe=lambda p: kept.append(p.checkpoint()))
+    parent = evaluator.evaluate(TrainingRequest(dna, seed=0))
+    child = evaluator.evaluate(
+        TrainingRequest(dna, seed=1, inherited=(parent.weights,)), lambda p: kept.append(p.checkpoint())
+    )
     return own_peak(), len(child.weights)
 
 
@@ -210,12 +213,12 @@ def train_all(count: int) -> tuple[int, int, int, int]:
         for precision in ("float32", "mixed" if HAS_BFLOAT16 else "float32")
     ]
     trained = refused = slow = 0
-    weights = None
+    weights = ()
     for seed in range(count):
         dna = large_dna(seed)
         if cheap(dna, data.image):
-            answer = evaluators[seed % 2].evaluate(dna, seed=seed, inherited=weights)
-            weights = answer.weights or weights
+            answer = evaluators[seed % 2].evaluate(TrainingRequest(dna, seed=seed, inherited=weights))
+            weights = (answer.weights,) if answer.weights else weights
             trained += answer.evaluation.steps > 0
             refused += answer.evaluation.steps == 0
         else:
@@ -248,7 +251,7 @@ def test_what_is_refused_is_recorded_with_figures_and_advice():
         (Limits(), PROCESS, "this worker's share of the machine's memory; let fewer workers share it"),
         (Limits(memory=PROCESS), None, "raise limits.memory"),
     ):
-        answer = TorchEvaluator(data, Training(), limits, CPU, memory=memory).evaluate(dna, seed=0)
+        answer = TorchEvaluator(data, Training(), limits, CPU, memory=memory).evaluate(TrainingRequest(dna, seed=0))
         assert answer.weights is None
         assert answer.evaluation.fitness == 0
         assert "0.31 GiB" in answer.evaluation.reason
@@ -259,9 +262,11 @@ def test_what_a_worker_begins_with_counts():
     """A small child of a large parent has the parent's weights in memory."""
     data = images(16, 16)
     evaluator = TorchEvaluator(data, Training(steps=0), Limits(memory=PROCESS + 40 * MIB), CPU)
-    assert evaluator.evaluate(initial(), seed=0).evaluation.reason is None
+    assert evaluator.evaluate(TrainingRequest(initial(), seed=0)).evaluation.reason is None
     large = to_bytes({"weight": torch.zeros(8 * MIB)})
-    assert "over the limit" in evaluator.evaluate(initial(), seed=0, inherited=large).evaluation.reason
+    assert (
+        "over the limit" in evaluator.evaluate(TrainingRequest(initial(), seed=0, inherited=(large,))).evaluation.reason
+    )
 
 
 def test_weights_are_written_as_the_library_writes_them():

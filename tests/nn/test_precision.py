@@ -6,11 +6,11 @@ from torch.nn import functional
 
 from genepool.dna import Shape
 from genepool.dna.zoo import zoo
-from genepool.evaluation import Limits, Plan, Training
+from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
 from genepool.nn.device import Precision, is_mixed
 from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.model import Model
-from genepool.nn.trainer import Trainer
+from genepool.nn.trainer import TrainingRun
 from genepool.settings import PRESETS, preset
 from tests.nn.test_resnet import ResNet20, pairs
 from tests.support.networks import chain, conv
@@ -33,7 +33,7 @@ def test_precision_is_a_setting_and_the_papers_rules_are_computed_in_float32(fas
         "laptop": "auto",
     }
     for mixed in (False, True):
-        found = evaluator(fashion, mixed=mixed).evaluate(learner(), seed=0).evaluation
+        found = evaluator(fashion, mixed=mixed).evaluate(TrainingRequest(learner(), seed=0)).evaluation
         assert (found.precision != "float32") is mixed
 
 
@@ -66,7 +66,10 @@ def test_this_processor_tells_what_it_can_do():
 
 
 def test_mixed_precision_reaches_about_the_same_accuracy(fashion):
-    exact, mixed = (evaluator(fashion, mixed=mixed, steps=250).evaluate(learner(), seed=0) for mixed in (False, True))
+    exact, mixed = (
+        evaluator(fashion, mixed=mixed, steps=250).evaluate(TrainingRequest(learner(), seed=0))
+        for mixed in (False, True)
+    )
     assert exact.weights != mixed.weights
     assert exact.evaluation.fitness > 0.5
     assert abs(mixed.evaluation.fitness - exact.evaluation.fitness) < 0.1
@@ -105,29 +108,33 @@ def found_by(network, images, labels, parameters):
 
 
 def test_what_is_handed_over_is_float32_and_validated_as_that(fashion):
-    trained = evaluator(fashion, mixed=True).evaluate(learner(), seed=0)
-    again = evaluator(fashion, mixed=False, steps=0).evaluate(learner(), seed=0, inherited=trained.weights)
+    trained = evaluator(fashion, mixed=True).evaluate(TrainingRequest(learner(), seed=0))
+    again = evaluator(fashion, mixed=False, steps=0).evaluate(
+        TrainingRequest(learner(), seed=0, inherited=(trained.weights,))
+    )
     assert again.evaluation.fitness == trained.evaluation.fitness
 
 
 def test_a_record_says_what_it_was_computed_in_and_a_plan_repeats_that(fashion):
-    exact, mixed = (evaluator(fashion, mixed=mixed).evaluate(learner(), seed=0) for mixed in (False, True))
+    exact, mixed = (
+        evaluator(fashion, mixed=mixed).evaluate(TrainingRequest(learner(), seed=0)) for mixed in (False, True)
+    )
     assert (exact.evaluation.precision, mixed.evaluation.precision) == ("float32", "bfloat16")
     for wanted in (exact, mixed):
-        plan = Plan(precision=wanted.evaluation.precision)
+        budget = TrainingBudget(precision=wanted.evaluation.precision)
         for other in (False, True):
-            again = evaluator(fashion, mixed=other).evaluate(learner(), seed=0, plan=plan)
+            again = evaluator(fashion, mixed=other).evaluate(TrainingRequest(learner(), seed=0, budget=budget))
             assert again.weights == wanted.weights
 
 
 def test_the_loss_scale_of_float16_backs_off_and_trains(fashion, monkeypatch):
     monkeypatch.setattr("genepool.nn.device._fastest", lambda device: torch.float16)
     model = Model(learner(), fashion.image, 10, torch.Generator().manual_seed(0))
-    training = Trainer(model, fashion, Training(steps=60, precision="mixed"), seed=0, device=CPU)
+    training = TrainingRun(model, fashion, Training(steps=60, precision="mixed"), seed=0, device=CPU)
     losses = []
     training.run(lambda progress: losses.append(progress.loss))
     assert losses[-1] < 2.2
-    resumed = Trainer(model, fashion, Training(steps=60, precision="mixed"), seed=0, device=CPU)
+    resumed = TrainingRun(model, fashion, Training(steps=60, precision="mixed"), seed=0, device=CPU)
     resumed.resume(training.checkpoint())
     assert torch.equal(resumed.precision.state(), training.precision.state())
 

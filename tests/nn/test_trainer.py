@@ -10,12 +10,12 @@ import torch
 
 from genepool.dna import Shape, initial
 from genepool.errors import DataError
-from genepool.evaluation import Limits, Training, ignore
+from genepool.evaluation import Limits, Training, TrainingRequest, ignore
 from genepool.nn.batches import Batches, Normaliser, mirror
 from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
-from genepool.nn.trainer import Trainer
+from genepool.nn.trainer import TrainingRun
 from tests.support.in_process import genepool
 from tests.support.networks import chain, conv
 
@@ -133,7 +133,7 @@ def test_training_learns(fashion):
         chain(conv("a", depth_factor=8.0, stride_scale=1.0)), fashion.image, 10, torch.Generator().manual_seed(0)
     )
     losses = []
-    Trainer(model, fashion, Training(steps=300), seed=0, device=CPU).run(
+    TrainingRun(model, fashion, Training(steps=300), seed=0, device=CPU).run(
         lambda progress: losses.append((progress.step, progress.loss))
     )
     assert [step for step, _ in losses] == [50, 100, 150, 200, 250, 300]
@@ -143,7 +143,7 @@ def test_training_learns(fashion):
 def test_zero_steps_are_allowed(fashion):
     model = Model(initial(), fashion.image, 10, torch.Generator().manual_seed(0))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    Trainer(model, fashion, Training(steps=0), seed=0, device=CPU).run(ignore)
+    TrainingRun(model, fashion, Training(steps=0), seed=0, device=CPU).run(ignore)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
@@ -153,13 +153,13 @@ from genepool.data.dataset import prepare
 from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.device import prepare_process
 from genepool.data import open_source
-from genepool.evaluation import Limits, Training
 from genepool.dna import decode
+from genepool.evaluation import Limits, Training, TrainingRequest
 prepare_process()
 data = prepare(open_source("fashion-mini"))
 evaluator = TorchEvaluator(data, Training(steps=60), Limits(), torch.device("cpu"))
 for seed in (1, 2):
-    print(hashlib.sha256(evaluator.evaluate(decode(sys.argv[1]), seed=seed).weights).hexdigest())
+    print(hashlib.sha256(evaluator.evaluate(TrainingRequest(decode(sys.argv[1]), seed)).weights).hexdigest())
 """
 
 
@@ -181,7 +181,7 @@ class EnoughError(Exception):
 def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at, fashion):
     dna = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
     evaluator = TorchEvaluator(fashion, Training(steps=170), Limits(), CPU)
-    unbroken = evaluator.evaluate(dna, seed=3)
+    unbroken = evaluator.evaluate(TrainingRequest(dna, seed=3))
     kept = []
 
     def stop(progress):
@@ -190,9 +190,11 @@ def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at,
             raise EnoughError
 
     with pytest.raises(EnoughError):
-        evaluator.evaluate(dna, seed=3, observe=stop)
+        evaluator.evaluate(TrainingRequest(dna, seed=3), stop)
     seen = []
-    resumed = evaluator.evaluate(dna, seed=3, checkpoint=kept[0], observe=lambda progress: seen.append(progress.step))
+    resumed = evaluator.evaluate(
+        TrainingRequest(dna, seed=3, checkpoint=kept[0]), lambda progress: seen.append(progress.step)
+    )
     assert seen == [step for step in (50, 100, 150, 170) if step > stop_at]
     assert resumed.weights == unbroken.weights
     assert resumed.evaluation.losses == unbroken.evaluation.losses
@@ -203,11 +205,11 @@ def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at,
 def test_a_checkpoint_of_another_network_is_refused(fashion):
     evaluator = TorchEvaluator(fashion, Training(steps=50), Limits(), CPU)
     kept = []
-    evaluator.evaluate(chain(conv("a")), seed=0, observe=lambda progress: kept.append(progress.checkpoint()))
+    evaluator.evaluate(TrainingRequest(chain(conv("a")), seed=0), lambda progress: kept.append(progress.checkpoint()))
     with pytest.raises(DataError, match="not one of this network"):
-        evaluator.evaluate(chain(conv("b")), seed=0, checkpoint=kept[0])
+        evaluator.evaluate(TrainingRequest(chain(conv("b")), seed=0, checkpoint=kept[0]))
     with pytest.raises(DataError, match="safetensors"):
-        evaluator.evaluate(chain(conv("a")), seed=0, checkpoint=b"rubbish")
+        evaluator.evaluate(TrainingRequest(chain(conv("a")), seed=0, checkpoint=b"rubbish"))
 
 
 @pytest.mark.thorough
@@ -216,7 +218,7 @@ def test_the_initial_network_reaches_23_percent_on_cifar_10(whole_data, tmp_path
     """The paper's settings, 25,600 steps; the channel means alone give about 23 %."""
     from genepool.dna import codec
 
-    codec.write(initial(), tmp_path / "initial.json")
+    (tmp_path / "initial.json").write_text(codec.encode(initial()))
     command = ("train", tmp_path / "initial.json", "--data", "cifar-10", "--data-dir", whole_data, "--json", "--out")
     answer = json.loads(genepool(*command, tmp_path / "whole").stdout)
     assert 0.21 <= answer["fitness"] <= 0.26

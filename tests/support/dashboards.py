@@ -16,6 +16,7 @@ from genepool.analysis import Ledger
 from genepool.dna import individual_flops, requirements
 from genepool.dna.shapes import Shape
 from genepool.evaluation import Evaluation, Trained, ignore
+from genepool.evolution import Surroundings
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
 from genepool.testing import toy_evaluator
@@ -28,7 +29,8 @@ PATIENCE = 300.0
 class Judge:
     """No training: fitness from the DNA, and what a training on fashion-mini would have told of the cost."""
 
-    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
+    def evaluate(self, request, observe=ignore):
+        dna, seed = request.dna, request.seed
         needs = requirements(dna, Shape(28, 28, 1), 10, 50)
         told = Evaluation(
             fitness=min(0.95, toy_evaluator.toy_fitness(dna) * 0.9 + seed % 97 / 1e4),
@@ -63,13 +65,13 @@ def evolve(where: Experiment, births: int) -> None:
     """Really evolves in the directory, with one worker, for so many births."""
     judge, ledger = Judge(), Ledger(where.view())
     ledger.refresh()
-    goal = len(ledger.entries) + births
+    goal = len(ledger) + births
 
     def enough() -> str | None:
         ledger.refresh()
-        return "enough" if len(ledger.entries) >= goal else None
+        return "enough" if len(ledger) >= goal else None
 
-    worker = where.worker(0, lambda version: judge, enough)
+    worker = where.worker(0, lambda version: judge, Surroundings(reason_to_stop=enough))
     worker.run()
     worker.population.close()
 
@@ -121,7 +123,7 @@ class Client:
     def keys(self) -> dict[str, str]:
         return {one["name"]: one["key"] for one in self.get("/api/experiments")["experiments"]}
 
-    def standing(self, key: str) -> Any:
+    def status(self, key: str) -> Any:
         return self.get(f"/api/experiments/{key}")
 
     def events(self, key: str, since: str = "", last: str = "") -> Iterator[tuple[str, str, Any]]:
@@ -162,11 +164,11 @@ def dashboard(place: Path, *options: str) -> Iterator[Client]:
     assert errors == ""
 
 
-def look_anew(client: Client, key: str) -> None:
-    """Waits for a look of the dashboard that has begun from now on; one that is under way may have missed something."""
+def look_again(client: Client, key: str) -> None:
+    """Wait for a refresh that started after this call; one in progress may have missed something."""
     now = time.time()
-    ended = wait_for(lambda: (at := client.standing(key)["seen_at"]) > now and at)
-    wait_for(lambda: client.standing(key)["seen_at"] > ended)
+    ended = wait_for(lambda: (at := client.status(key)["seen_at"]) > now and at)
+    wait_for(lambda: client.status(key)["seen_at"] > ended)
 
 
 def wait_for(true: Callable[[], Any], seconds: float = PATIENCE) -> Any:

@@ -5,6 +5,7 @@ import pytest
 from genepool.evolution import SET_POINTS, Rules
 from genepool.population import MemoryPopulation
 from genepool.testing.simulation import Cluster, Landscape
+from tests.support.records import records
 
 
 def simulate(workers=20, size=80, individuals=1500, set_point="paper", seed=0):
@@ -30,7 +31,7 @@ def test_one_seed_gives_one_simulation():
 def test_evolution_makes_progress_and_every_lineage_begins_with_a_trivial_individual():
     cluster, outcome = simulate(individuals=4000)
     assert outcome.best > 0.5
-    births = {row.birth.id: row.birth for row in MemoryPopulation(cluster.store).records()}
+    births = {row.birth.id: row.birth for row in records(MemoryPopulation(cluster.store))}
     assert len(births) >= 4000
     for birth in births.values():
         assert set(birth.parents) <= births.keys()
@@ -39,4 +40,4 @@ def test_evolution_makes_progress_and_every_lineage_begins_with_a_trivial_indivi
 
 def test_more_workers_train_more_in_the_same_time():
     few, many = (simulate(workers=n)[1] for n in (5, 40))
-    assert 5 < many.individuals_an_hour / few.individuals_an_hour < 12
+    assert 5 < many.individuals_per_hour / few.individuals_per_hour < 12

@@ -120,12 +120,12 @@ def study_figures(
 
 
 def _escapes(histories: list[tuple[Outcome, History]], folder: Path) -> list[Picture]:
-    chosen = [(outcome, dots(history)) for outcome, history in histories if outcome.marks][:PANELS]
+    chosen = [(outcome, dots(history)) for outcome, history in histories if outcome.changes][:PANELS]
     panels = [
         Panel(
             f"{outcome.arm}, seed {outcome.seed}",
             rows,
-            [(mark.seconds, ", ".join(f"{k} = {v}" for k, v in mark.set.items())) for mark in outcome.marks],
+            [(change.seconds, ", ".join(f"{k} = {v}" for k, v in change.set.items())) for change in outcome.changes],
         )
         for outcome, rows in chosen
     ]

@@ -20,11 +20,11 @@ from torch.utils.data import DataLoader
 from genepool.data import open_source
 from genepool.data.dataset import Dataset, prepare
 from genepool.dna import DNA, Shape, requirements, shapes
-from genepool.evaluation import Limits, Training
+from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.nn.device import is_mixed, prepare_process
 from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.model import Model
-from genepool.nn.trainer import Trainer
+from genepool.nn.trainer import TrainingRun
 from genepool.testing.bench.baseline import Images, read
 from genepool.testing.bench.networks import CONTESTANTS, Block
 from genepool.testing.bench.tuned_loop import tuned_step
@@ -46,7 +46,7 @@ def enter(folder: Path) -> None:
     prepare_process()
     _data = prepare(open_source("cifar-10", data_dir=folder.parent))
     warm = TorchEvaluator(_data, Training(steps=5, validation_images=100), Limits(), torch.device("cpu"))
-    warm.evaluate(CONTESTANTS["one convolution"].dna, seed=0)
+    warm.evaluate(TrainingRequest(CONTESTANTS["one convolution"].dna, seed=0))
 
 
 def images() -> Dataset:
@@ -80,9 +80,9 @@ def steps_a_second(name: str, seconds: float) -> tuple[float, float]:
     return counts[0] / times[0], counts[1] / times[1]
 
 
-def _training(name: str, mixed: bool) -> Trainer:
+def _training(name: str, mixed: bool) -> TrainingRun:
     model = Model(CONTESTANTS[name].dna, images().image, 10, torch.Generator().manual_seed(0))
-    return Trainer(
+    return TrainingRun(
         model,
         images(),
         Training(steps=10**9, precision="mixed" if mixed else "float32"),
@@ -152,7 +152,7 @@ def ours(seed: int, steps: int = STEPS) -> float:
     """Validation accuracy of our training."""
     training = Training(steps=steps, validation_images=VALIDATED, schedule="linear", precision=PRECISION)
     evaluator = TorchEvaluator(images(), training, Limits(), torch.device("cpu"))
-    return evaluator.evaluate(CONTESTANTS[NETWORK].dna, seed=seed).evaluation.fitness
+    return evaluator.evaluate(TrainingRequest(CONTESTANTS[NETWORK].dna, seed=seed)).evaluation.fitness
 
 
 def plain(folder: Path, seed: int, steps: int = STEPS) -> float:
