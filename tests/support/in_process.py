@@ -16,8 +16,9 @@ from click.testing import CliRunner
 
 from genepool.cli import cli
 from genepool.experiment import Experiment
-from genepool.experiment.worker_process import WorkerOptions, work
+from genepool.experiment.worker_process import run_worker
 from genepool.settings import override, preset
+from genepool.workers import WorkerOptions
 
 
 class Said(NamedTuple):
@@ -49,7 +50,7 @@ def evolved(directory: Path, *settings: str) -> Experiment:
 def work_on(experiment: Experiment) -> None:
     """One worker, until the budget is spent."""
     with _own_signals():
-        work(WorkerOptions(directory=str(experiment.path), number=0, device="cpu"))
+        run_worker(WorkerOptions(directory=str(experiment.path), number=0, device="cpu"))
 
 
 @contextlib.contextmanager

@@ -67,10 +67,10 @@ def test_many_calls_a_second(tmp_path):
     assert time.perf_counter() - start < 1.0
 
 
-@pytest.mark.parametrize("word", [b"", bytes(32)])
-def test_whoever_does_not_know_the_word_is_not_answered(tmp_path, word):
+@pytest.mark.parametrize("key", [b"", bytes(32)])
+def test_whoever_does_not_know_the_word_is_not_answered(tmp_path, key):
     address = served(tmp_path)
-    stranger = Wire(address._replace(word=word))
+    stranger = Wire(address._replace(key=key))
     with pytest.raises(AnswerLost):
         stranger("list", (str(tmp_path),))
     assert Wire(address)("list", (str(tmp_path),)).value == []
