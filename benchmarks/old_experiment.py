@@ -19,7 +19,7 @@ from genepool.dna import DNA, encode_in_a_line
 from genepool.dna import initial as first_dna
 from genepool.errors import MutationError
 from genepool.experiment import Experiment
-from genepool.mutations import MUTATIONS
+from genepool.mutations import MUTATIONS, apply
 from genepool.population import Birth, Fossil, Individual, Result, State
 from genepool.population.directory import names
 from genepool.population.directory.archive import Archive
@@ -74,7 +74,7 @@ def _networks(rng: random.Random) -> list[DNA]:
     names = ["insert-convolution", "insert-one-to-one", "add-skip", "alter-number-of-channels", "filter-size"]
     while len(found) < SIZES:
         with contextlib.suppress(MutationError):
-            found.append(MUTATIONS.get(rng.choice(names))().mutate(found[-1], rng))
+            found.append(apply(rng.choice(names), found[-1], rng))
     return found
 
 

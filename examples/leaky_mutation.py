@@ -1,9 +1,9 @@
-"""A mutation of one's own: lets one rectifier of the network through a little below zero.
+"""A custom mutation: make one rectifier of the network leaky.
 
     genepool run DIR --plugin examples/leaky_mutation.py --set mutation_odds.leak=2
 
-A mutation takes a DNA and a source of random numbers and returns another DNA. One that cannot act raises MutationError,
-and another is drawn.
+A mutation is a function from a DNA and a random generator to a new DNA. It raises MutationError if it cannot act, and
+another mutation is drawn.
 """
 
 from random import Random
@@ -16,9 +16,8 @@ from genepool.mutations import MUTATIONS
 
 
 @MUTATIONS.register("leak")
-class Leak:
-    def mutate(self, dna: DNA, rng: Random) -> DNA:
-        rectifiers = [vertex for vertex in dna.vertices if vertex.type == "bn_relu" and vertex.properties_mutable]
-        if not rectifiers:
-            raise MutationError("there is no rectifier yet.")
-        return dna.edited(put=[replace(rng.choice(rectifiers), leakiness=rng.uniform(0.01, 0.3))])
+def leak(dna: DNA, rng: Random) -> DNA:
+    rectifiers = [vertex for vertex in dna.vertices if vertex.type == "bn_relu" and vertex.properties_mutable]
+    if not rectifiers:
+        raise MutationError("there is no rectifier yet.")
+    return dna.edited(put=[replace(rng.choice(rectifiers), leakiness=rng.uniform(0.01, 0.3))])

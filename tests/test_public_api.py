@@ -62,6 +62,6 @@ def test_a_run_that_is_ended_early_loses_nothing(experiment):
 
 def test_every_public_name_is_there():
     assert all(getattr(genepool, name).__doc__ for name in genepool.__all__)
-    mutation: Mutation = MUTATIONS.get("identity")()
-    assert mutation.mutate(initial(), Random(0)) == initial()
+    mutation: Mutation = MUTATIONS.get("identity")
+    assert mutation(initial(), Random(0)) == initial()
     assert callable(Worker.run)

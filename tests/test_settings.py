@@ -47,7 +47,7 @@ def test_a_wrong_assignment_is_one_sentence(assignment, message):
 
 
 def test_a_toml_file_gives_settings(tmp_path):
-    (tmp_path / "a.toml").write_text('steps = 7\nsetpoint = "damped"\n[mutation_odds]\nidentity = 2\n')
+    (tmp_path / "a.toml").write_text('steps = 7\nset_point = "damped"\n[mutation_odds]\nidentity = 2\n')
     settings = changed(Settings(), read_toml(tmp_path / "a.toml"))
     assert (settings.steps, settings.set_point, settings.mutation_odds) == (7, "damped", {"identity": 2.0})
     (tmp_path / "b.toml").write_text("steps = = 7")

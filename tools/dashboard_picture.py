@@ -1,4 +1,4 @@
-"""Draws docs/dashboard.png, the README's picture of the dashboard, from an experiment:
+"""Draws docs/images/dashboard.png, the README's picture of the dashboard, from an experiment:
 
     genepool run shirts --time 5m && python tools/dashboard_picture.py shirts
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-TARGET = Path(__file__).parents[1] / "docs" / "dashboard.png"
+TARGET = Path(__file__).parents[1] / "docs" / "images" / "dashboard.png"
 DRAWN = "window.genepoolCloud?.frames.count > 0 && genepoolCloud.population.order.length > 0"
 
 

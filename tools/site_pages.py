@@ -32,7 +32,8 @@ STYLE = "h3 code { font-size: 1rem; }\ntd:first-child code { white-space: nowrap
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Leaves out of the navigation what is not there."""
-    here = {path.name for path in (ROOT / "docs").glob("*.md")} | set(GENERATED)
+    docs = ROOT / "docs"
+    here = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} | set(GENERATED)
     config.nav = _present(config.nav or [], here)
     return config
 
@@ -164,7 +165,7 @@ def _values(name: str) -> tuple[str, str, str]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return "[by name](concepts.md#mutations)" if value else "all alike"
+        return "[by name](../guide/concepts.md#mutations)" if value else "all alike"
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"`{value}`" if value != "" else "none"
@@ -206,8 +207,8 @@ def changelog() -> str:
 
 
 GENERATED: dict[str, Callable[[], str]] = {
-    "command-line.md": command_line,
-    "settings.md": settings_page,
+    "reference/cli.md": command_line,
+    "reference/settings.md": settings_page,
     "architecture.md": architecture,
     "changelog.md": changelog,
 }

@@ -46,7 +46,7 @@ VERBS = {
 
 FUNCTIONS = {"set": "set_", "import": "import_"}
 """Of verbs whose names mean something else in Python."""
-FILES = {"import": "import_"}
+FILES = {"import": "import_", "intervene": "set", "doctor": "check", "gc": "check"}
 
 
 class _BadInput(click.ClickException):

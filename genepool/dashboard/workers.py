@@ -34,7 +34,7 @@ class CrewWatch:
 
     def _heartbeat(self, who: str) -> bytes:
         try:
-            return self._reader.files.load(str(self._place(who, "beat")), 64)
+            return self._reader.files.load(str(self._place(who, "heartbeat")), 64)
         except OSError:
             return b""
 
@@ -86,7 +86,7 @@ class CrewWatch:
 
     def _age(self, who: str, now: float) -> float:
         try:
-            return max(0.0, now - self._place(who, "beat").stat().st_mtime)
+            return max(0.0, now - self._place(who, "heartbeat").stat().st_mtime)
         except OSError:
             return 0.0
 

@@ -60,7 +60,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys of the JSON form are documented in docs/json.md and stay."""
+    """The keys of the JSON form are documented in docs/reference/json.md and stay."""
 
     name: str
     data: str

@@ -1,4 +1,12 @@
-"""The eleven mutations of the paper, two that grow faster, the door for more. Randomness is an argument; no torch."""
+"""The paper's eleven mutations, two that grow networks faster, and recombination. Randomness is an argument; no torch.
+
+base           the mutation type, the registry, and the draw of a mutation
+numbers        learning rate, weights, stride, channels and filter size
+structure      insert and remove convolutions, one-to-one connections and skips
+growth         wide and deep networks within tens of generations
+recombination  children of two parents
+route          the mutations that lead to a given architecture (`genepool reach`)
+"""
 
 from genepool.mutations import growth, numbers, structure
 from genepool.mutations.base import ELEVEN, MUTATIONS, Mutated, Mutation, apply, mutate, new_id

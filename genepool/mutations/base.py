@@ -1,8 +1,8 @@
-"""What a mutation is, the registry of them, and the draw of one for a child.
+"""The mutation type, the registry of mutations and the draw of one for a child.
 
-A mutation takes a DNA and a source of random numbers and returns another DNA; it never changes the one it was given. A
-mutation that cannot act on this DNA raises MutationError, and another one is drawn. To add one: a class with `mutate`,
-and a registration here, in a plugin (genepool.registry), or through the entry point group `genepool.mutations`.
+A mutation is a function from a DNA and a random generator to a new DNA. It raises MutationError if it cannot act on
+this DNA, and another one is drawn. Register your own here, in a plugin (genepool.registry) or through the entry point
+group `genepool.mutations`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from genepool.registry import Registry
 
 
 class Mutation(Protocol):
-    """One kind of change."""
+    """A function `(dna, rng) -> dna`."""
 
-    def mutate(self, dna: DNA, rng: Random) -> DNA:
-        """The mutated DNA, or MutationError if this kind cannot act on this DNA."""
+    def __call__(self, dna: DNA, rng: Random, /) -> DNA:
+        """Return the mutated DNA; raise MutationError if this mutation cannot act on it."""
         ...
 
 
-MUTATIONS: Registry[type[Mutation]] = Registry("mutation", "genepool.mutations")
+MUTATIONS: Registry[Mutation] = Registry("mutation", "genepool.mutations")
 
-# The paper's own set, in its order. A plug-in takes part only where the odds name it.
+# The paper's set, in its order. Other mutations take part only if the odds name them.
 ELEVEN = (
     "alter-learning-rate",
     "identity",
@@ -50,9 +50,9 @@ class Mutated(NamedTuple):
 
 
 def new_id(dna: DNA, rng: Random) -> str:
-    """A random ID for a new vertex or edge, unlike all that the DNA has.
+    """Return a random ID that the DNA does not contain yet.
 
-    60 bits would do by themselves, were it not for people who use one seed twice.
+    60 bits alone would do, but the same seed may be used twice.
     """
     while (name := f"{rng.getrandbits(60):015x}") in dna.vertex or name in dna.edge:
         pass
@@ -60,31 +60,31 @@ def new_id(dna: DNA, rng: Random) -> str:
 
 
 def apply(name: str, dna: DNA, rng: Random) -> DNA:
-    """The DNA after the mutation of that name."""
-    kind = MUTATIONS.get(name)
+    """Apply the mutation of that name."""
+    mutation = MUTATIONS.get(name)
     try:
-        child = kind().mutate(dna, rng)
-    except InvalidDNAError as error:  # a number left the bounds that keep shapes computable
+        child = mutation(dna, rng)
+    except InvalidDNAError as error:  # for example a number outside the bounds that keep shapes computable
         raise MutationError(f"{name} would break a rule of the encoding: {error}") from error
     except GenepoolError:
         raise
     except Exception as error:
-        if kind.__module__.startswith("genepool."):  # a fault of ours, to be reported as one
+        if getattr(mutation, "__module__", "").startswith("genepool."):  # a bug of ours: keep the traceback
             raise
-        raise _spoilt(name, f"{type(error).__name__}: {shown(str(error))}") from error
+        raise _plugin_failure(name, f"{type(error).__name__}: {shown(str(error))}") from error
     if not isinstance(child, DNA):
-        raise _spoilt(name, f"it returned no DNA, but {type(child).__name__}")
+        raise _plugin_failure(name, f"it returned {type(child).__name__} instead of a DNA")
     return child
 
 
-def _spoilt(name: str, fault: str) -> SettingsError:
-    return SettingsError(f"The mutation '{name}' failed ({fault}); mend its plugin, or take away its mutation_odds.")
+def _plugin_failure(name: str, fault: str) -> SettingsError:
+    return SettingsError(f"The mutation '{name}' failed ({fault}); fix its plugin or set its odds to 0.")
 
 
 def mutate(dna: DNA, rng: Random, odds: Mapping[str, float] | None = None) -> Mutated:
-    """Draws a mutation by its odds and applies it; one that cannot act gives way to another.
+    """Draw a mutation by its odds and apply it; if it cannot act, draw another one.
 
-    By default the paper's eleven, all equally likely.
+    By default, the paper's eleven are equally likely.
     """
     left = dict(odds) if odds is not None else dict.fromkeys(ELEVEN, 1.0)
     left = {name: weight for name, weight in left.items() if weight > 0}

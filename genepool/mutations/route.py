@@ -1,20 +1,13 @@
 """Sequences of the paper's mutations that lead from the initial network to a given architecture.
 
-When two DNAs are the same architecture, and which architectures mutations can make at all.
+Two networks have the same architecture if they compute the same function of images and weights and train alike at the
+same learning rate: same graph, activations, filter sizes, strides, channel factors (to nine digits) and primary edges.
+IDs, learning rates, mutability flags, the digits of filter sizes and strides that rounding removes, and the values of
+precedences do not matter.
 
-Equal are networks that compute the same function of images and weights, and train alike at the same learning rate:
-the same graph, activations, filter sizes, strides, factors of channels (to nine digits), and the same edge that decides
-where several meet. Not looked at: IDs, which only name weights; the learning rate, which `alter-learning-rate` brings
-anywhere; what mutations may touch; digits of filter sizes and strides that rounding takes away; numbers of precedences.
-
-Random sources that leave nothing to chance: one fulfils wishes and notes what it drew, the other plays that back.
-
-What is noted are the raw numbers of a generator, which the standard library turns into choices; so whatever a mutation
-does with a tape, it could have done with a seed, if one that luckily gives these numbers.
-
-A sequence of the paper's mutations to an architecture: its column is built from the input on, then the skips.
-
-What one can ask a way to by name: the hand-designed networks that the paper's first table calls reachable.
+The mutations' own code is run with a random generator whose draws are chosen (`ChosenDraws`). It records the raw
+numbers behind the draws, and a second generator plays them back (`RecordedDraws`): a seed that happens to give these
+numbers would lead to the same network.
 """
 
 from __future__ import annotations
@@ -40,8 +33,8 @@ DIGITS = 1e-9
 
 
 def same_architecture(one: DNA, other: DNA) -> bool:
-    """Whether two DNAs whose vertices all lie on their backbones are equal but for what does not count."""
-    these, those = _portrait(one), _portrait(other)
+    """Return whether two DNAs, all of whose vertices lie on the backbone, have the same architecture."""
+    these, those = _anonymous(one), _anonymous(other)
     return these.outline == those.outline and all(
         same_factor(a, b) for a, b in zip(these.factors, those.factors, strict=True)
     )
@@ -51,22 +44,24 @@ def same_factor(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=DIGITS)
 
 
-class _Portrait(NamedTuple):
+class _Anonymous(NamedTuple):
+    """A DNA without IDs."""
+
     outline: tuple[object, ...]
     factors: list[float]
-    """Of channels, of each convolution in the order of the outline."""
+    """The channel factors of the convolutions, in the order of the outline."""
 
 
-def _portrait(dna: DNA) -> _Portrait:
-    """A DNA without names: vertices by their place on the backbone."""
+def _anonymous(dna: DNA) -> _Anonymous:
+    """Number vertices by their position on the backbone."""
     place = {vertex: i for i, vertex in enumerate(dna.backbone_vertices)}
     if len(place) < len(dna.vertices):
-        raise ValueError("only networks with all vertices on the backbone have a portrait")
+        raise ValueError("only networks with all vertices on the backbone can be compared")
     activations = tuple(dna.vertex[name].type for name in place)
     leaks = tuple(dna.vertex[name].leakiness for name in place if dna.vertex[name].type == "bn_relu")
     edges = sorted(dna.edges, key=lambda edge: (place[edge.to_vertex], place[edge.from_vertex]))
     lines = tuple((place[edge.from_vertex], place[edge.to_vertex], _kind(dna, edge)) for edge in edges)
-    return _Portrait((activations, leaks, lines), [edge.depth_factor for edge in edges if isinstance(edge, Conv)])
+    return _Anonymous((activations, leaks, lines), [edge.depth_factor for edge in edges if isinstance(edge, Conv)])
 
 
 def _kind(dna: DNA, edge: Conv | Identity) -> tuple[object, ...]:
@@ -77,9 +72,9 @@ def _kind(dna: DNA, edge: Conv | Identity) -> tuple[object, ...]:
 
 
 def obstacle(dna: DNA) -> str | None:
-    """Why no sequence of the eleven mutations ends at this architecture, or None: what all of them leave as it is.
+    """Return why the eleven mutations cannot make this architecture, or None if they can.
 
-    They lengthen and shorten one column in front of the initial edge, which stays the last, and join its vertices.
+    They insert and remove backbone edges before the initial edge, which stays the last, and connect vertices.
     """
     for end, name in (("input", dna.input), ("output", dna.output)):
         if dna.vertex[name].type != "linear":
@@ -108,101 +103,101 @@ def obstacle(dna: DNA) -> str | None:
 
 T = TypeVar("T")
 GRAINS = 2**53
-"""`Random.random` gives multiples of one over this."""
+"""`Random.random` returns multiples of 1 / GRAINS."""
 
 
-class Tape(Random):
-    """Raw numbers that were noted before, in place of a generator's."""
+class RecordedDraws(Random):
+    """A generator that plays recorded raw numbers back."""
 
     def __init__(self, numbers: Iterable[float]) -> None:
         super().__init__(0)
         self._numbers = list(reversed(list(numbers)))
 
     def random(self) -> float:
-        """The next number, which must be one that a generator could give."""
+        """Return the next number, which must be one that a generator could give."""
         number = float(self._numbers.pop())
         if not 0 <= number < 1 or number * GRAINS != int(number * GRAINS):
             raise ValueError(f"no generator gives {number}")
         return number
 
     def getrandbits(self, k: int, /) -> int:
-        """The next number, which must have so many bits."""
+        """Return the next number, which must have at most k bits."""
         number = self._numbers.pop()
         if not isinstance(number, int) or not 0 <= number < 2**k:
-            raise ValueError(f"{number} has not {k} bits")
+            raise ValueError(f"{number} does not have {k} bits")
         return number
 
     @property
     def left(self) -> int:
-        """Numbers that nobody asked for."""
+        """The number of unused numbers."""
         return len(self._numbers)
 
 
-class Wishes(Random):
-    """Answers each question of a mutation by the next wish, as far as that is among the possible answers.
+class ChosenDraws(Random):
+    """A generator whose draws are given, as far as a real one could make them.
 
-    A wish is the ID or value to choose, the number to come near to, the item to shuffle to the front, or raw bits.
+    A draw is the ID or value to choose, the number to approximate, the item to shuffle to the front, or raw bits.
     """
 
-    def __init__(self, wishes: Iterable[Any]) -> None:
+    def __init__(self, draws: Iterable[Any]) -> None:
         super().__init__(0)
-        self._wishes = list(reversed(list(wishes)))
+        self._draws = list(reversed(list(draws)))
         self.numbers: list[float] = []
-        """What a generator would have had to give."""
+        """The raw numbers that a real generator would have to give."""
 
     def random(self) -> float:
-        number: float = self._wishes.pop()
+        number: float = self._draws.pop()
         self.numbers.append(number)
         return number
 
     def getrandbits(self, k: int, /) -> int:
-        number: int = self._wishes.pop()
+        number: int = self._draws.pop()
         self.numbers.append(number)
         return number
 
     def choice(self, seq: Sequence[T]) -> T:  # type: ignore[override]
-        wish = self._wishes.pop()
-        index = [getattr(item, "id", item) for item in seq].index(wish)
+        wanted = self._draws.pop()
+        index = [getattr(item, "id", item) for item in seq].index(wanted)
         self.numbers.append(index)
         return seq[index]
 
     def uniform(self, a: float, b: float) -> float:
-        """The number nearest to the wish that can be drawn between the two."""
-        share = (self._wishes.pop() - a) / (b - a)
-        grain = min(GRAINS - 1, max(0, round(share * GRAINS)))
+        """Return the number nearest to the given one that can be drawn between the two."""
+        fraction = (self._draws.pop() - a) / (b - a)
+        grain = min(GRAINS - 1, max(0, round(fraction * GRAINS)))
         self.numbers.append(grain / GRAINS)
         return a + (b - a) * self.numbers[-1]
 
     def shuffle(self, x: MutableSequence[Any]) -> None:
-        """Fisher and Yates as the standard library does it: each item stays, but for the wished one."""
-        wish = self._wishes.pop()
+        """Move one item to the front and leave the others, by the standard library's Fisher-Yates shuffle."""
+        front = self._draws.pop()
         for i in reversed(range(1, len(x))):
-            j = 0 if x[i] == wish else i
+            j = 0 if x[i] == front else i
             self.numbers.append(j)
             x[i], x[j] = x[j], x[i]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One mutation; the keys of its JSON form are documented and stay."""
+    """One mutation. The keys of its JSON form are documented."""
 
     mutation: str
     what: str
-    """What it does, in words."""
+    """A description."""
     numbers: tuple[int | float, ...]
-    """That it draws: the raw numbers of a generator, of `random()` (0 to 1) or `getrandbits()` (whole)."""
+    """The raw numbers that it draws: floats from `random()`, integers from `getrandbits()`."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps that lead from the initial DNA to an architecture, and the DNA that they really end at."""
+    """The steps from the initial DNA to an architecture, and the DNA that they lead to."""
 
     steps: tuple[Step, ...]
     dna: DNA
 
 
 def reach(goal: DNA) -> Route:
-    """A route to the architecture of a DNA, verified by the mutations themselves.
+    """Find a route to the architecture of a DNA and verify it with the mutations themselves.
 
-    UnreachableError tells why there is none.
+    The backbone is built from the input on, then the skips. UnreachableError gives the reason if there is no route.
     """
     if (reason := obstacle(goal)) is not None:
         raise UnreachableError(f"The paper's mutations cannot reach this architecture: {reason}")
@@ -220,18 +215,18 @@ def reach(goal: DNA) -> Route:
 
 
 def follow(steps: Iterable[Step], start: DNA | None = None) -> DNA:
-    """Where the steps lead: each applied by its mutation's own code, with its numbers for a random generator."""
+    """Apply the steps, each with its recorded numbers, and return the resulting DNA."""
     dna = initial() if start is None else start
     for step in steps:
-        tape = Tape(step.numbers)
-        dna = apply(step.mutation, dna, tape)
-        if tape.left:
-            raise ValueError(f"{step.mutation} left {tape.left} numbers")
+        draws = RecordedDraws(step.numbers)
+        dna = apply(step.mutation, dna, draws)
+        if draws.left:
+            raise ValueError(f"{step.mutation} left {draws.left} numbers unused")
     return dna
 
 
 class _Builder:
-    """Adds to the end of the column, in front of the initial edge."""
+    """Appends to the backbone, before the initial edge."""
 
     def __init__(self) -> None:
         self.dna = initial()
@@ -239,15 +234,15 @@ class _Builder:
         self._trunk = self.dna.backbone[-1].id
         self._names = count(1)
 
-    def _do(self, mutation: str, what: str, *wishes: Any) -> set[str]:
-        """Applies a mutation that draws what is wished; the IDs that are new."""
-        rng, before = Wishes(wishes), self.dna
+    def _do(self, mutation: str, what: str, *draws: Any) -> set[str]:
+        """Apply a mutation with the given draws and return the new IDs."""
+        rng, before = ChosenDraws(draws), self.dna
         self.dna = apply(mutation, before, rng)
         self.steps.append(Step(mutation=mutation, what=what, numbers=tuple(rng.numbers)))
         return {thing.id for thing in (*self.dna.vertices, *self.dna.edges)} - {*before.vertex, *before.edge}
 
     def _insert(self, mutation: str, what: str, active: bool, *more: Any) -> tuple[str, str]:
-        """A new edge and vertex before the end; their IDs."""
+        """Insert an edge and a vertex before the end and return their IDs."""
         kind = 0.25 if active else 0.75
         vertex, edge = next(self._names), next(self._names)
         new = self._do(mutation, f"{what}{' +BN+R' if active else ''}", kind, self._trunk, vertex, *more, edge)
@@ -256,11 +251,11 @@ class _Builder:
         return edge_id, vertex_id
 
     def one(self, active: bool) -> str:
-        """A one-to-one connection; the ID of the vertex behind it."""
+        """Insert a one-to-one connection and return the ID of the vertex after it."""
         return self._insert("insert-one-to-one", "at the end", active)[1]
 
     def convolution(self, like: Conv, active: bool) -> str:
-        """A convolution with the numbers of another; the ID of the vertex behind it."""
+        """Insert a convolution like the given one and return the ID of the vertex after it."""
         scale = float(min(1, round_half_up(like.stride_scale)))
         name, vertex = self._insert("insert-convolution", f"at the end, stride {2**scale:g}", active, scale)
         self._set_channels(name, like.depth_factor)
@@ -275,8 +270,8 @@ class _Builder:
 
     def _set_channels(self, name: str, factor: float) -> None:
         while not same_factor(now := self._conv(name).depth_factor, factor):
-            wish = min(max(factor, now / 2), now * 2)
-            self._do("alter-number-of-channels", f"{wish:.6g} times what comes in", name, wish)
+            nearer = min(max(factor, now / 2), now * 2)
+            self._do("alter-number-of-channels", f"{nearer:.6g} times the input channels", name, nearer)
 
     def _set_filter(self, name: str, like: Conv) -> None:
         for side, first in (("width", 0.25), ("height", 0.75)):
@@ -288,11 +283,11 @@ class _Builder:
 
     def _set_stride(self, name: str, like: Conv) -> None:
         while (now := self._conv(name)).stride != like.stride:
-            wish = min(1.0, round_half_up(like.stride_scale) - now.stride_scale)
-            self._do("alter-stride", f"{now.stride} towards {like.stride}", name, wish)
+            change = min(1.0, round_half_up(like.stride_scale) - now.stride_scale)
+            self._do("alter-stride", f"{now.stride} towards {like.stride}", name, change)
 
     def skip(self, source: str, target: str) -> None:
-        """A one-to-one connection between two vertices of the column."""
+        """Connect two vertices of the backbone."""
         place = {vertex: i for i, vertex in enumerate(self.dna.backbone_vertices)}
         what = f"from vertex {place[source]} to vertex {place[target]} of the backbone"
         self._do("add-skip", what, source, target, next(self._names))
@@ -303,17 +298,17 @@ class Target(NamedTuple):
 
     dna: DNA
     note: str | None = None
-    """How it differs from what was asked for."""
+    """How it differs from the network of that name."""
 
 
 PADDED = (
-    "Its three shortcuts that change the number of channels are one-to-one, padded with zeros, as in ResNet-110: those "
-    "of the original are 1x1 convolutions, and the paper's add-skip makes identities only."
+    "Its three shortcuts that change the number of channels are identities padded with zeros, as in ResNet-110; the "
+    "original has 1x1 convolutions there, which the paper's add-skip cannot make."
 )
 
 
 def target(name: str, image_channels: int = 3) -> Target:
-    """The network of that name, or the one in the file of that name."""
+    """Return the network of that name or in that file."""
     if name == "wrn-28-10":
         return Target(wide_resnet(28, 10, image_channels, projections=False), PADDED)
     if name in ZOO:

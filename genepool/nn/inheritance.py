@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from genepool.dna import DNA, Conv
 from genepool.errors import DataError
-from genepool.mutations.recombination import beside, joints
+from genepool.mutations.recombination import fused_id, joints
 from genepool.nn.model import Activation, Model
 
 
@@ -178,7 +178,7 @@ def fused(dna: DNA, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -
 def _renamed(name: str, joint: str) -> str:
     module, _, leaf = name.partition(".")
     kind, _, identity = module.partition("_")
-    return f"{kind}_{beside(joint, identity)}.{leaf}"
+    return f"{kind}_{fused_id(joint, identity)}.{leaf}"
 
 
 def _classifier(parent: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

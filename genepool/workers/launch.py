@@ -272,9 +272,7 @@ def ssh(request: LaunchRequest) -> str:
     if "'" in request.directory:
         raise SettingsError(f"'{shown(request.directory)}' cannot be written in a script; rename the directory.")
     if request.gpus:
-        raise SettingsError(
-            "ssh does not assign GPUs; workers take a host's GPUs in turn by their numbers, so leave --gpus-per-worker out."
-        )
+        raise SettingsError("ssh does not assign GPUs; leave --gpus-per-worker out: workers use a host's GPUs in turn.")
     loop = _LOOP.format(command=_line(_worker(request, number="$0")))
     return _SSH.format(
         workers=request.workers,

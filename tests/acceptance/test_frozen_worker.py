@@ -20,9 +20,9 @@ def test_others_take_its_individual_over_and_it_goes_on_with_another(tmp_path: P
             mine = frozen_while_training(sleeper, directory, one.owner)
             wait_until(lambda: not any(each.owner == one.owner for each in training(directory)))
             wait_until(lambda: mine in finished(directory))
-            heartbeat = (directory / "workers" / one.owner / "beat").read_bytes()
+            heartbeat = (directory / "workers" / one.owner / "heartbeat").read_bytes()
             sleeper.send_signal(signal.SIGCONT)
-            wait_until(lambda: (directory / "workers" / one.owner / "beat").read_bytes() != heartbeat)
+            wait_until(lambda: (directory / "workers" / one.owner / "heartbeat").read_bytes() != heartbeat)
             wait_until(lambda: any(row.individual.attempt.endswith(one.owner) for row in finished(directory).values()))
             for worker in (sleeper, other):
                 worker.terminate()

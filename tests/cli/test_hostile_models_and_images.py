@@ -237,7 +237,7 @@ def test_a_bomb_takes_no_memory(place):
     bomb(place / "model.pt2")
     code = f"""
 import resource, sys
-import genepool.nn.export.formats
+import genepool.export.formats
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2 * 10**8,) * 2)
 sys.argv = ["genepool", "predict", {str(place / "model.pt2")!r}, {str(place / "grey.png")!r}]

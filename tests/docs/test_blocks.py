@@ -32,12 +32,12 @@ from tests.support.photographs import photographs
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ORDER = (
-    "quickstart", "models", "concepts", "store", "reproducing", "write-a-mutation", "speed", "python-api",
-    "troubleshooting",
+    "guide/quickstart", "guide/models", "guide/concepts", "reference/store", "guide/reproducing",
+    "guide/write-a-mutation", "guide/performance", "reference/python-api", "guide/troubleshooting",
 )  # fmt: skip
-"""Pages go on with what earlier ones made, as readers do."""
-PARSED_ONLY = ("dashboard", "cluster", "internet-scale")
-"""They need a browser, or other machines."""
+"""Later pages use files that earlier ones made, as readers do."""
+PARSED_ONLY = ("guide/dashboard", "guide/cluster", "design/scaling")
+"""These need a browser or other machines."""
 SMALL = (
     (r"--time \d+[smh]", "--set time=0 --individuals 5 --steps 10 --workers 1"),
     (
@@ -82,13 +82,17 @@ def commands(block):
     return found
 
 
-PAGES = sorted(path for path in DOCS.glob("*.md") if path.stem not in PARSED_ONLY)
+def name_of(page):
+    return page.relative_to(DOCS).with_suffix("").as_posix()
+
+
+PAGES = sorted(path for path in DOCS.rglob("*.md") if name_of(path) not in PARSED_ONLY)
 ALL = [block for name in ORDER for block in blocks(DOCS / f"{name}.md")]
 RUN = [block for block in ALL if not block.words.startswith("no-run")]
 
 
 def test_every_page_with_blocks_has_its_place_in_the_order():
-    assert {path.stem for path in PAGES if list(blocks(path))} == set(ORDER)
+    assert {name_of(path) for path in PAGES if list(blocks(path))} == set(ORDER)
 
 
 def test_few_blocks_are_not_run_and_each_says_why():
@@ -254,7 +258,7 @@ def sentences():
 
 
 def test_the_sentences_in_troubleshooting_are_the_programs_own():
-    page = (DOCS / "troubleshooting.md").read_text()
+    page = (DOCS / "guide" / "troubleshooting.md").read_text()
     quoted = [sentence for _, sentence in re.findall(r"^### (`+)(.*)\1$", page, re.MULTILINE)]
     assert len(quoted) > 15
     known = set(sentences())

@@ -33,26 +33,26 @@ def headings(site, page):
 
 
 def test_every_verb_is_in_the_reference(site):
-    assert headings(site, "command-line.html") >= {f"genepool {verb}" for verb in VERBS}
-    assert "--max-milliseconds" in (site / "command-line.html").read_text()
+    assert headings(site, "reference/cli.html") >= {f"genepool {verb}" for verb in VERBS}
+    assert "--max-milliseconds" in (site / "reference/cli.html").read_text()
 
 
 def test_every_public_name_has_its_docstring_in_the_reference(site):
-    text = (site / "python-api.html").read_text()
+    text = (site / "reference/python-api.html").read_text()
     for name in set(genepool.__all__) - {"Settings"}:
         assert f'id="genepool.{name}"' in text, name
     assert "Says what images show" in text and "individuals  how many networks it may train" in text
 
 
 def test_every_setting_is_told_with_its_meaning(site):
-    text = (site / "settings.html").read_text()
+    text = (site / "reference/settings.html").read_text()
     for name in to_values(Settings()):
         [meaning] = re.findall(rf"<td><code>{name}</code></td>\s*<td>(.*?)</td>", text, re.DOTALL)
         assert meaning, name
 
 
 def test_the_concepts_have_every_mutation_and_every_departure(site):
-    text = (site / "concepts.html").read_text()
+    text = (site / "guide/concepts.html").read_text()
     assert all(f"<td><code>{name}</code></td>" in text for name in MUTATIONS)
     paper, laptop = to_values(PRESETS["paper"]), to_values(PRESETS["laptop"])
     told = text[text.rindex("What each departure is") :].partition("</ul>")[0]
@@ -61,7 +61,7 @@ def test_the_concepts_have_every_mutation_and_every_departure(site):
 
 
 def test_what_only_tests_read_is_not_shown(site):
-    pages = [path.read_text() for path in site.glob("*.html")]
+    pages = [path.read_text() for path in site.rglob("*.html")]
     assert len(pages) > 10
     for leftover in ("no-run", "```", "<!-- mutations", "<!-- file", "\\|"):
         assert not [text for text in pages if leftover in text], leftover

@@ -70,7 +70,7 @@ def test_widening_widens():
         assert 1.2 <= changed.depth_factor / dna.edge[changed.id].depth_factor <= 2.0
 
 
-def test_an_only_convolution_is_not_widened():
+def test_a_single_convolution_is_not_widened():
     with pytest.raises(MutationError, match="wide enough"):
         apply("widen", chain(conv("a", depth_factor=10.0)), Random(0))
 

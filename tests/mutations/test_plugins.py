@@ -1,4 +1,4 @@
-"""A mutation from another package: one class, one entry point."""
+"""A mutation from another package: one function, one entry point."""
 
 import subprocess
 import sys
@@ -9,18 +9,17 @@ import pytest
 
 @pytest.fixture
 def package(tmp_path):
-    """A really installed package, as an installer would leave it."""
-    (tmp_path / "stranger.py").write_text(
+    """A package as an installer leaves it."""
+    (tmp_path / "extras.py").write_text(
         textwrap.dedent("""
-        class DoubleRate:
-            def mutate(self, dna, rng):
-                return dna.edited(learning_rate=dna.learning_rate * 2)
+        def double_rate(dna, rng):
+            return dna.edited(learning_rate=dna.learning_rate * 2)
         """)
     )
-    info = tmp_path / "stranger-1.0.dist-info"
+    info = tmp_path / "extras-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
-    points = "[genepool.mutations]\ndouble-rate = stranger:DoubleRate\nbroken = nowhere:Nothing\n"
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: extras\nVersion: 1.0\n")
+    points = "[genepool.mutations]\ndouble-rate = extras:double_rate\nbroken = nowhere:Nothing\n"
     (info / "entry_points.txt").write_text(points)
     return tmp_path
 
@@ -30,7 +29,7 @@ def run(package, code):
     return subprocess.run(command, env={"PYTHONPATH": f"{package}:."}, capture_output=True, text=True, check=False)
 
 
-def test_it_is_found_by_name_and_takes_part_only_where_the_odds_name_it(package):
+def test_it_is_found_by_name_and_takes_part_only_if_the_odds_name_it(package):
     result = run(
         package,
         """
@@ -46,7 +45,7 @@ def test_it_is_found_by_name_and_takes_part_only_where_the_odds_name_it(package)
     assert result.returncode == 0, result.stderr
 
 
-def test_a_broken_one_is_one_sentence_and_breaks_nobody_else(package):
+def test_a_broken_one_is_one_sentence_and_breaks_nothing_else(package):
     result = run(
         package,
         """
@@ -64,7 +63,7 @@ def test_a_broken_one_is_one_sentence_and_breaks_nobody_else(package):
 
 
 def test_a_name_has_one_owner(package):
-    points = package / "stranger-1.0.dist-info" / "entry_points.txt"
-    points.write_text("[genepool.mutations]\nadd-skip = stranger:DoubleRate\n")
+    points = package / "extras-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[genepool.mutations]\nadd-skip = extras:double_rate\n")
     result = run(package, "from genepool.mutations import MUTATIONS; MUTATIONS.get('add-skp')")
     assert "comes from two packages" in result.stderr

@@ -81,7 +81,7 @@ def test_add_skip_ends_when_all_are_joined():
     rng = Random(0)
     for _ in range(10 - 4):  # ten forward pairs of five vertices, four of them the backbone's
         dna = apply("add-skip", dna, rng)
-    with pytest.raises(MutationError, match="joined already"):
+    with pytest.raises(MutationError, match="connected already"):
         apply("add-skip", dna, rng)
 
 

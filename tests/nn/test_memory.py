@@ -131,7 +131,7 @@ def fresh(function: str) -> object:
     """What a function of this file answers in a new interpreter: the tests' own process is large already."""
     script = f"""
 import json
-from genepool.nn.runtime import prepare_process
+from genepool.nn.device import prepare_process
 from tests.nn import test_memory
 prepare_process()
 print(json.dumps(test_memory.{function}()))
@@ -275,7 +275,7 @@ def test_weights_are_written_as_the_library_writes_them():
 def test_memory_is_given_back_after_a_large_network():
     script = """
 import sys, torch
-from genepool.nn.runtime import give_memory_back, prepare_process
+from genepool.nn.device import give_memory_back, prepare_process
 from tests.nn.test_memory import own_peak
 from tests.nn.test_memory import forget_peak
 prepare_process()

@@ -149,10 +149,10 @@ def test_zero_steps_are_allowed(fashion):
 
 TWICE = """
 import sys, hashlib, torch
-from genepool.nn.data import prepare
+from genepool.data.dataset import prepare
 from genepool.nn.evaluator import evaluator_for
-from genepool.nn.runtime import prepare_process
-from genepool.nn.sources import open_source
+from genepool.nn.device import prepare_process
+from genepool.data import open_source
 from genepool.settings import override, preset
 from genepool.dna import decode
 prepare_process()

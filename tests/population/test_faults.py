@@ -204,7 +204,7 @@ OPERATIONS: dict[str, Callable[[World], object]] = {
     "strip": lambda w: w.worker.strip(w.dead),
     "collect": lambda w: w.worker.collect(w.dead),
     "quarantine": lambda w: w.worker.quarantine(w.alive, "files"),
-    "beat": lambda w: w.worker.heartbeat("train", 7),
+    "heartbeat": lambda w: w.worker.heartbeat("train", 7),
     "publish_config": lambda w: publish_config(w.files, "/exp", {"odds": 2}),
 }
 

@@ -156,7 +156,7 @@ class Twins(RuleBasedStateMachine):
             awake = [worker for worker in range(WORKERS) if worker not in silent]
             for worker in awake:
                 self.number += 1
-                self.both(worker, "beat", "train", self.number)
+                self.both(worker, "heartbeat", "train", self.number)
             for worker in awake:
                 found = self.translated(self.directories[worker].orphans())
                 known = self.memories[worker].orphans()

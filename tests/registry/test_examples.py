@@ -182,7 +182,7 @@ def test_a_foreign_selection_and_recipe_and_workers_that_lack_them(tmp_path):
     idle = subprocess.Popen([GENEPOOL, "worker", str(directory)], stderr=subprocess.PIPE, text=True)
     said = [next(line for line in idle.stderr if "This worker lacks" in line) for _ in range(2)]
     newest = max((directory / "workers").iterdir(), key=lambda folder: folder.stat().st_ctime_ns)
-    _wait(lambda: int((newest / "beat").read_text().split()[2]) > 3)  # steps that did nothing
+    _wait(lambda: int((newest / "heartbeat").read_text().split()[2]) > 3)  # steps that did nothing
     idle.terminate()
     words = idle.communicate()[1]
     assert len(set(said)) == 2 and "This worker lacks" not in words and "stops: it was told to" in words

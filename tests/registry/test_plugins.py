@@ -61,8 +61,7 @@ def test_what_cannot_be_loaded_is_one_sentence(tmp_path, name, code, said):
 def test_a_mutation_that_fails_is_one_sentence(tmp_path, code):
     plugin = tmp_path / "bad.py"
     plugin.write_text(
-        "from genepool.mutations import MUTATIONS\n"
-        f"@MUTATIONS.register('leak')\nclass Leak:\n    def mutate(self, dna, rng):\n        {code}\n"
+        f"from genepool.mutations import MUTATIONS\n@MUTATIONS.register('leak')\ndef leak(dna, rng):\n    {code}\n"
     )
     result = mutate("--plugin", plugin)
     assert result.returncode == 2 and "The mutation 'leak' failed" in result.stderr

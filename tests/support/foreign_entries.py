@@ -356,9 +356,9 @@ def _elsewhere() -> Iterator[Case]:
     yield "directory-in-pop", lambda p: (p.root / "pop" / "ffff").mkdir()
     yield "file-in-workers", lambda p: (p.root / "workers" / "notes.txt").write_text("mine")
     yield "empty-worker", worker_of
-    yield "beat-is-a-directory", lambda p: (worker_of(p) / "beat").mkdir()
-    yield "beat-is-a-fifo", lambda p: os.mkfifo(worker_of(p) / "beat")
-    yield "beat-is-huge", lambda p: (worker_of(p) / "beat").write_bytes(bytes(1 << 20))
+    yield "heartbeat-is-a-directory", lambda p: (worker_of(p) / "heartbeat").mkdir()
+    yield "heartbeat-is-a-fifo", lambda p: os.mkfifo(worker_of(p) / "heartbeat")
+    yield "heartbeat-is-huge", lambda p: (worker_of(p) / "heartbeat").write_bytes(bytes(1 << 20))
     yield "archive-is-garbage", lambda p: (worker_of(p) / "archive.log").write_bytes(os.urandom(10_000))
     yield "archive-is-a-directory", lambda p: (worker_of(p) / "archive.log").mkdir()
     yield "archive-is-a-fifo", lambda p: os.mkfifo(worker_of(p) / "archive.log")

@@ -75,7 +75,7 @@ def training(directory: Path) -> list[Individual]:
 
 def steps_done(directory: Path, who: str) -> int:
     """How far a worker's training is, by its last beat."""
-    words = (directory / "workers" / who / "beat").read_text().split()
+    words = (directory / "workers" / who / "heartbeat").read_text().split()
     return int(words[2]) if words[1:2] == ["train"] else 0
 
 

@@ -107,7 +107,9 @@ def read_manifest(files: Files, root: str) -> Manifest:
     try:
         data = files.load(place, _LARGEST)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise PopulationFormatError(f"There is no experiment in {root}; create one first, or correct the path.") from error
+        raise PopulationFormatError(
+            f"There is no experiment in {root}; create one first, or correct the path."
+        ) from error
     except OSError as error:
         raise PopulationFormatError(f"{place} cannot be read: {error.strerror}; check the mount and rights.") from error
     try:

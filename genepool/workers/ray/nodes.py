@@ -195,7 +195,7 @@ def _on_each_node(
             yield node, ray.get(reference, timeout=patience)
         except exceptions.GetTimeoutError:
             raise EngineError(
-                f"Node {_name(node)} has not answered for {patience:.0f} s; check that it is reachable and not overloaded."
+                f"Node {_name(node)} has not answered for {patience:.0f} s; check its network and its load."
             ) from None
         except exceptions.RayTaskError as error:
             cause = error.cause
