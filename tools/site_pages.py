@@ -197,13 +197,19 @@ def mutations_table() -> str:
 
 
 def architecture() -> str:
-    """ARCHITECTURE.md, whose pictures lie in docs/."""
-    return (ROOT / "ARCHITECTURE.md").read_text().replace("](docs/", "](")
+    """ARCHITECTURE.md."""
+    return _from_root("ARCHITECTURE.md")
 
 
 def changelog() -> str:
     """CHANGELOG.md."""
-    return (ROOT / "CHANGELOG.md").read_text()
+    return _from_root("CHANGELOG.md")
+
+
+def _from_root(name: str) -> str:
+    """A document of the project's root, with its links as they are in the site."""
+    text = (ROOT / name).read_text()
+    return text.replace("](docs/", "](").replace("](ARCHITECTURE.md", "](architecture.md")
 
 
 GENERATED: dict[str, Callable[[], str]] = {

@@ -221,7 +221,7 @@ class Worker:
         birth, child = next_birth(
             parent, dna, self.rules.breeding, self.rng, self.rules.version, plan, affordable, self._child_limits.image
         )
-        return Job(self.population.create(birth, parent=parent), birth, child, parent=parent)
+        return Job(self.population.create(birth, parents=(parent,)), birth, child, parent=parent)
 
     def _recombine(self, parent: Individual, dna: DNA, plan: Plan, affordable: Question) -> Job | None:
         """A child with a second parent, where these are asked for and it is this child's lot."""
@@ -243,8 +243,8 @@ class Worker:
         if newborn is None:
             return None
         if breeding.recombination == "probabilities":  # the second gives no weights
-            return Job(self.population.create(newborn.birth, parent=parent), *newborn, parent=parent)
-        child = self.population.create(newborn.birth, parent=parent, second=second)
+            return Job(self.population.create(newborn.birth, parents=(parent,)), *newborn, parent=parent)
+        child = self.population.create(newborn.birth, parents=(parent, second))
         return Job(child, *newborn, parent=parent, second=second)
 
     def _second_parent(self, first: Individual) -> Individual | None:
@@ -299,7 +299,7 @@ class Worker:
         if len(ranking) > self.rules.population_size and worst != best:
             self.population.kill(worst)
         birth, dna = copied_birth(best, self._dna_of(best), self.rng, self.rules.version, plan)
-        return Job(self.population.create(birth, parent=best), birth, dna, parent=best)
+        return Job(self.population.create(birth, parents=(best,)), birth, dna, parent=best)
 
     def _can_finish(self, phase: Phase) -> bool:
         """Whether the cores are this worker's to use; for a short time it lets others end what they are training."""
@@ -329,12 +329,13 @@ class Worker:
 
     def train(self, job: Job) -> Trained:
         """Trains an individual of the worker's own under the settings that it was born under."""
-        second = self._second_heritage(job)
+        weights = self._heritage(job)
+        second = Second(job.birth.mutations[0], weights[1]) if len(weights) > 1 else None
         try:
             return self._evaluator(job.birth.settings_version).evaluate(
                 job.dna,
                 seed=job.birth.training_seed,
-                inherited=self._heritage(job),
+                inherited=weights[0] if weights else None,
                 checkpoint=job.checkpoint.data if job.checkpoint else None,
                 observe=self._monitor(job.individual),
                 plan=plan_of(job.birth),
@@ -372,31 +373,17 @@ class Worker:
                     raise
                 self._wait_for_storage(error)
 
-    def _heritage(self, job: Job) -> bytes | None:
-        """The parent's weights as they were linked in; if they are damaged, so may be the parent's own.
-
-        Whoever has no parent gets the founder's, if there is one.
-        """
+    def _heritage(self, job: Job) -> tuple[bytes, ...]:
+        """The weights that were linked in, or the founder's if the individual has no parent."""
         if not job.birth.parents and self._founder is not None:
-            return self._founder.weights
+            return () if self._founder.weights is None else (self._founder.weights,)
         try:
             return self.population.inherited_weights(job.individual)
         except ConcurrencyError:
-            if job.parent is not None:
-                self.population.weights(job.parent)  # looking is enough: what is damaged is put into quarantine
+            # The parents' own weights may be damaged too. Reading them quarantines a damaged parent.
+            for parent in filter(None, (job.parent, job.second)):
+                self.population.weights(parent)
             raise
-
-    def _second_heritage(self, job: Job) -> Second | None:
-        """The same of the second parent; which of the two spoilt a training cannot be told, so both are suspected."""
-        if len(job.birth.parents) < 2:
-            return None
-        try:
-            weights = self.population.second_inherited_weights(job.individual)
-        except ConcurrencyError:
-            if job.second is not None:
-                self.population.weights(job.second)
-            raise
-        return Second(job.birth.mutations[0], weights) if weights is not None else None
 
     def _wait_for_storage(self, error: StorageError) -> None:
         """A full or failing disk is somebody's to mend: says so, waits longer each time, and goes on."""

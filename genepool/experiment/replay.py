@@ -121,7 +121,7 @@ def _heritage(birth: Birth, parents: list[bytes | None], founder: Founder | None
     if not parents:
         return founder.weights if founder else None, None
     inherited = parents[0] if birth.inherits else None
-    weights = parents[1] if birth.inherits_second else None
+    weights = parents[1] if len(birth.inherits) > 1 else None
     return inherited, Second(birth.mutations[0], weights) if weights is not None else None
 
 

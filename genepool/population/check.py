@@ -124,7 +124,6 @@ class _Inspection:
             self._reading("I3", individual, lambda: self._view.verify(individual))
         elif state is State.TRAINING and birth is not None:
             self._reading("I6", individual, lambda: self._view.inherited_weights(individual))
-            self._reading("I6", individual, lambda: self._view.second_inherited_weights(individual))
 
     def _reading(self, invariant: str, individual: Individual, read: Callable[[], object]) -> Birth | None:
         try:

@@ -68,12 +68,8 @@ class PopulationView(abc.ABC):
         """The trained weights, checked against their hash; None if the attempt left none or the dead was stripped."""
 
     @abc.abstractmethod
-    def inherited_weights(self, individual: Individual) -> bytes | None:
-        """What a TRAINING individual got from its parent, checked; None if it inherits nothing."""
-
-    @abc.abstractmethod
-    def second_inherited_weights(self, individual: Individual) -> bytes | None:
-        """What a TRAINING individual got from its second parent, checked; None if there is no such thing."""
+    def inherited_weights(self, individual: Individual) -> tuple[bytes, ...]:
+        """The weights that a TRAINING individual inherits, checked: one entry per parent that gave weights."""
 
     @abc.abstractmethod
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
@@ -136,8 +132,11 @@ class Population(PopulationView):
     # Changing.
 
     @abc.abstractmethod
-    def create(self, birth: Birth, *, parent: Individual | None = None, second: Individual | None = None) -> Individual:
-        """Makes a TRAINING individual owned by the caller; it gets its parents' weights before anybody can see it."""
+    def create(self, birth: Birth, *, parents: tuple[Individual, ...] = ()) -> Individual:
+        """Create a TRAINING individual owned by the caller.
+
+        Before it becomes visible it receives the weights of `parents`, in order, up to the first parent without any.
+        """
 
     @abc.abstractmethod
     def save_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:

@@ -130,10 +130,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     experiment: str = ""
     created: float = 0.0
     """Wall time of the creator's host: for people, never for decisions."""
-    inherits: str | None = None
-    """SHA-256 of the parent's weights that were linked in, if any."""
-    inherits_second: str | None = None
-    """The same of the second parent, where there are two."""
+    inherits: tuple[str, ...] = ()
+    """SHA-256 of the weights that each parent gave, in the order of `parents`; shorter if some gave none."""
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):

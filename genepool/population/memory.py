@@ -39,8 +39,7 @@ from genepool.population.individual import (
 class _Body(msgspec.Struct, kw_only=True):
     individual: Individual
     birth: Birth
-    inherited: bytes | None
-    inherited_second: bytes | None
+    inherited: tuple[bytes, ...]
     checkpoints: dict[str, Checkpoint]
     result: Result | None = None
     files: Mapping[str, bytes] | None = None
@@ -194,11 +193,8 @@ class MemoryPopulation(Population):
         self.read_result(individual)
         return (self.store.body(individual).files or {}).get(names.WEIGHTS)
 
-    def inherited_weights(self, individual: Individual) -> bytes | None:
+    def inherited_weights(self, individual: Individual) -> tuple[bytes, ...]:
         return self.store.body(individual).inherited
-
-    def second_inherited_weights(self, individual: Individual) -> bytes | None:
-        return self.store.body(individual).inherited_second
 
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
         found = self.store.body(individual).checkpoints.values()
@@ -209,8 +205,8 @@ class MemoryPopulation(Population):
 
     # Changing.
 
-    def create(self, birth: Birth, *, parent: Individual | None = None, second: Individual | None = None) -> Individual:
-        inherited, inherited_second = (None if one is None else self._heritage(one) for one in (parent, second))
+    def create(self, birth: Birth, *, parents: tuple[Individual, ...] = ()) -> Individual:
+        inherited = tuple(self._heritage(parents))
         child = Individual(id=self.store.next_id(), state=State.STAGING, owner=self.who).published()
         record = msgspec.structs.replace(
             birth,
@@ -218,25 +214,19 @@ class MemoryPopulation(Population):
             id=child.id,
             experiment=self.store.experiment,
             created=self.store.clock(),
-            inherits=None if inherited is None else sha256(inherited),
-            inherits_second=None if inherited_second is None else sha256(inherited_second),
+            inherits=tuple(map(sha256, inherited)),
         )
-        self.store.add(
-            _Body(
-                individual=child,
-                birth=record,
-                inherited=inherited,
-                inherited_second=inherited_second,
-                checkpoints={},
-            )
-        )
+        self.store.add(_Body(individual=child, birth=record, inherited=inherited, checkpoints={}))
         return child
 
-    def _heritage(self, parent: Individual) -> bytes | None:
-        weights = self.weights(parent)
-        if weights is None and names.WEIGHTS in self.read_result(parent).files:
-            raise ConcurrencyError(f"Individual {parent.id} died before its child was born; choose another pair.")
-        return weights
+    def _heritage(self, parents: tuple[Individual, ...]) -> Iterator[bytes]:
+        for parent in parents:
+            weights = self.weights(parent)
+            if weights is None and names.WEIGHTS in self.read_result(parent).files:
+                raise ConcurrencyError(f"Individual {parent.id} died before its child was born; choose another pair.")
+            if weights is None:
+                return
+            yield weights
 
     def save_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
         self._require_own(individual)
@@ -264,7 +254,7 @@ class MemoryPopulation(Population):
             files=promise(files),
             finished=self.store.clock(),
         )
-        body.files, body.inherited, body.inherited_second, body.checkpoints = files, None, None, {}
+        body.files, body.inherited, body.checkpoints = files, (), {}
         return self.store.move(individual, alive)
 
     def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
@@ -297,7 +287,7 @@ class MemoryPopulation(Population):
     def strip(self, individual: Individual) -> None:
         individual.collected(self.who)
         body = self.store.body(individual)
-        body.files, body.inherited, body.inherited_second, body.checkpoints = {}, None, None, {}
+        body.files, body.inherited, body.checkpoints = {}, (), {}
 
     def collect(self, individual: Individual) -> None:
         individual.collected(self.who)

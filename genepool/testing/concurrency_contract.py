@@ -157,7 +157,7 @@ class ConcurrencyContract(UsesHarness):
 
     def test_hand_over_passes_the_checkpoint_to_anybody_at_once(self, harness: Harness) -> None:
         one, other = harness.join(), harness.join()
-        child = born(one, 2, parent=grown(one, 1))
+        child = born(one, 2, grown(one, 1))
         one.save_checkpoint(child, Checkpoint(step=90, data=b"ninety"))
         free = one.hand_over(child)
         assert other.abandoned(free)
@@ -165,7 +165,7 @@ class ConcurrencyContract(UsesHarness):
         mine = other.take_over(free)
         assert (mine.owner, mine.strikes) == (other.who, 0)
         assert other.checkpoint(mine) == Checkpoint(step=90, data=b"ninety")
-        assert other.inherited_weights(mine) == make_weights(1)
+        assert other.inherited_weights(mine) == (make_weights(1),)
 
     def test_attempts_without_progress_lead_to_failure(self, harness: Harness) -> None:
         child = born(harness.join())

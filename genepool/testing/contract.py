@@ -27,7 +27,7 @@ from genepool.errors import ConcurrencyError, PopulationTooSmallError
 from genepool.population.directory import names
 from genepool.population.individual import State
 from genepool.testing.concurrency_contract import ConcurrencyContract
-from genepool.testing.harness import WEIGHTS, Harness, UsesHarness, born, grown, make_birth, make_weights
+from genepool.testing.harness import WEIGHTS, Harness, UsesHarness, born, grown, make_weights
 
 
 class LifeContract(UsesHarness):
@@ -49,8 +49,8 @@ class LifeContract(UsesHarness):
         assert birth.id == child.id
         assert birth.experiment
         assert msgspec.json.decode(birth.dna) == {"toy": 7}
-        assert (birth.mutation_seed, birth.training_seed, birth.inherits) == (7, 8, None)
-        assert worker.inherited_weights(child) is None
+        assert (birth.mutation_seed, birth.training_seed, birth.inherits) == (7, 8, ())
+        assert worker.inherited_weights(child) == ()
         assert worker.checkpoint(child) is None
 
     def test_finish_makes_it_alive_with_its_result(self, harness: Harness) -> None:
@@ -91,55 +91,56 @@ class LifeContract(UsesHarness):
         worker = harness.join()
         alive = worker.finish(born(worker), fitness=0.0, metrics={"reason": "diverged"})
         assert worker.weights(alive) is None
-        child = born(worker, 1, parent=alive)
-        assert worker.inherited_weights(child) is None
+        child = born(worker, 1, alive)
+        assert worker.inherited_weights(child) == ()
 
     def test_a_child_inherits_its_parents_weights(self, harness: Harness) -> None:
         worker = harness.join()
         parent = grown(worker, 1)
-        child = born(worker, 2, parent=parent)
+        child = born(worker, 2, parent)
         assert worker.read_birth(child).parents == (parent.id,)
-        assert worker.inherited_weights(child) == make_weights(1)
+        assert worker.inherited_weights(child) == (make_weights(1),)
 
     def test_a_child_keeps_its_heritage_when_the_parent_is_collected(self, harness: Harness) -> None:
         worker = harness.join()
         parent = grown(worker, 1)
-        child = born(worker, 2, parent=parent)
+        child = born(worker, 2, parent)
         worker.collect(worker.kill(parent))
         assert worker.snapshot() == [child]
-        assert worker.inherited_weights(child) == make_weights(1)
+        assert worker.inherited_weights(child) == (make_weights(1),)
 
     def test_a_child_of_two_keeps_what_both_passed_on_when_they_are_collected(self, harness: Harness) -> None:
         worker = harness.join()
         parents = grown(worker, 1), grown(worker, 2)
-        child = worker.create(make_birth(3, parents=parents), parent=parents[0], second=parents[1])
+        child = born(worker, 3, *parents)
         for parent in parents:
             worker.collect(worker.kill(parent))
         assert worker.snapshot() == [child]
         assert worker.read_birth(child).parents == tuple(parent.id for parent in parents)
-        assert worker.inherited_weights(child) == make_weights(1)
-        assert worker.second_inherited_weights(child) == make_weights(2)
+        assert worker.inherited_weights(child) == (make_weights(1), make_weights(2))
         alive = worker.finish(child, fitness=0.5, files={WEIGHTS: make_weights(3)})
-        assert worker.second_inherited_weights(alive) is None
+        assert worker.inherited_weights(alive) == ()
 
     def test_a_second_parent_that_is_gone_has_no_children(self, harness: Harness) -> None:
         worker = harness.join()
         one, other = grown(worker, 1), grown(worker, 2)
         worker.collect(worker.kill(other))
         with pytest.raises(ConcurrencyError):
-            worker.create(make_birth(3, parents=(one, other)), parent=one, second=other)
+            born(worker, 3, one, other)
         assert worker.snapshot() == [one]
 
-    def test_a_child_of_one_has_nothing_from_a_second(self, harness: Harness) -> None:
+    def test_only_parents_before_the_first_without_weights_pass_theirs_on(self, harness: Harness) -> None:
         worker = harness.join()
-        assert worker.second_inherited_weights(born(worker, 2, parent=grown(worker, 1))) is None
+        one, other = grown(worker, 1), worker.finish(born(worker, 2), fitness=0.0)
+        assert worker.inherited_weights(born(worker, 3, one, other)) == (make_weights(1),)
+        assert worker.inherited_weights(born(worker, 4, other, one)) == ()
 
     def test_a_parent_that_is_gone_has_no_children(self, harness: Harness) -> None:
         worker = harness.join()
         parent = grown(worker, 1)
         worker.collect(worker.kill(parent))
         with pytest.raises(ConcurrencyError):
-            born(worker, 2, parent=parent)
+            born(worker, 2, parent)
         assert worker.snapshot() == []
 
     def test_kill_strip_collect_leave_a_fossil(self, harness: Harness) -> None:
@@ -195,7 +196,7 @@ class LifeContract(UsesHarness):
     def test_records_join_the_living_and_the_dead(self, harness: Harness) -> None:
         worker = harness.join()
         old = grown(worker, 1)
-        child = born(worker, 2, parent=old)
+        child = born(worker, 2, old)
         worker.collect(worker.kill(old))
         alive = grown(worker, 3)
         records = {record.individual.id: record for record in worker.records()}
@@ -244,13 +245,13 @@ class LifeContract(UsesHarness):
     def test_asking_too_early_or_too_late_hurts_nobody(self, harness: Harness) -> None:
         worker = harness.join()
         parent = grown(worker, 1)
-        child = born(worker, 2, parent=parent)
+        child = born(worker, 2, parent)
         with pytest.raises(ConcurrencyError):
             worker.read_result(child)
         with pytest.raises(ConcurrencyError):
-            born(worker, 3, parent=child)
+            born(worker, 3, child)
         alive = worker.finish(child, fitness=0.5)
-        assert worker.inherited_weights(alive) is None
+        assert worker.inherited_weights(alive) == ()
         assert worker.checkpoint(alive) is None
         assert worker.snapshot() == sorted([parent, alive], key=lambda individual: individual.id)
 

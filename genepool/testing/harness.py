@@ -38,14 +38,14 @@ class Harness:
                 worker.orphans()
 
 
-def born(worker: Population, number: int = 0, parent: Individual | None = None) -> Individual:
-    """A TRAINING individual owned by the worker."""
-    return worker.create(make_birth(number, parents=(parent,) if parent else ()), parent=parent)
+def born(worker: Population, number: int = 0, *parents: Individual) -> Individual:
+    """Create a TRAINING individual that the worker owns."""
+    return worker.create(make_birth(number, parents=parents), parents=parents)
 
 
-def grown(worker: Population, number: int = 0, fitness: float = 0.5, parent: Individual | None = None) -> Individual:
-    """An ALIVE individual with weights."""
-    child = born(worker, number, parent)
+def grown(worker: Population, number: int = 0, *parents: Individual, fitness: float = 0.5) -> Individual:
+    """Create an ALIVE individual with weights."""
+    child = born(worker, number, *parents)
     return worker.finish(child, fitness=fitness, metrics={"steps": 10}, files={WEIGHTS: make_weights(number)})
 
 

@@ -165,7 +165,7 @@ class Cluster:
         if job is None:
             self._plan(self.now + self._pause, worker)
             return
-        inherited = worker.population.inherited_weights(job.individual)
+        inherited = next(iter(worker.population.inherited_weights(job.individual)), None)
         trained = self._landscape.train(job.dna, job.birth.training_seed, inherited)
         self._plan(self.now + trained.evaluation.seconds, worker, (job, trained))
 

@@ -25,7 +25,7 @@ class Scene:
         DirectoryPopulation.establish(path, population_size=10, files=FAST)
         worker = self.worker = DirectoryPopulation.open(path, files=FAST)
         self.parent = worker.finish(worker.create(make_birth(1)), fitness=0.5, files=FILES)
-        self.child = worker.create(make_birth(2, parents=(self.parent,)), parent=self.parent)
+        self.child = worker.create(make_birth(2, parents=(self.parent,)), parents=(self.parent,))
         self.dead = worker.kill(worker.finish(worker.create(make_birth(3)), fitness=0.25, files=FILES))
         worker.collect(worker.kill(worker.finish(worker.create(make_birth(4)), fitness=0.1)))
         worker.close()
@@ -113,7 +113,7 @@ def test_a_claim_that_falls_breaks_i4(scene: Scene) -> None:
 
 
 def test_missing_heritage_breaks_i6(scene: Scene) -> None:
-    (scene.place(scene.child) / names.INHERITED).unlink()
+    (scene.place(scene.child) / names.inherited_name(0)).unlink()
     assert scene.broken() == {"I6"}
 
 

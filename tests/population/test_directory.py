@@ -73,8 +73,8 @@ def part(worker: DirectoryPopulation, individual: Individual, name: str) -> Path
     return Path(worker._shards.path(individual)) / names.of_attempt(individual.attempt, name)
 
 
-def grown(worker: DirectoryPopulation, number: int = 1, parent: Individual | None = None) -> Individual:
-    return worker.finish(worker.create(make_birth(number), parent=parent), fitness=number / 10, files=FILES)
+def grown(worker: DirectoryPopulation, number: int = 1) -> Individual:
+    return worker.finish(worker.create(make_birth(number)), fitness=number / 10, files=FILES)
 
 
 def leave_a_result(worker: DirectoryPopulation, files: Refusing) -> Individual:
@@ -150,15 +150,15 @@ def test_an_owner_whose_files_seem_gone_does_not_write_them_again(worker: Direct
 def test_without_links_the_child_gets_a_copy(worker: DirectoryPopulation, files: Refusing, number: int) -> None:
     parent = grown(worker)
     files.refused["link"] = number
-    child = worker.create(make_birth(2), parent=parent)
+    child = worker.create(make_birth(2), parents=(parent,))
     worker.collect(worker.kill(parent))
-    assert worker.inherited_weights(child) == make_weights()
+    assert worker.inherited_weights(child) == (make_weights(),)
 
 
 def test_with_links_the_child_costs_no_space(worker: DirectoryPopulation) -> None:
     parent = grown(worker)
-    child = worker.create(make_birth(2), parent=parent)
-    assert (Path(worker._shards.path(child)) / names.INHERITED).stat().st_nlink == 2
+    child = worker.create(make_birth(2), parents=(parent,))
+    assert (Path(worker._shards.path(child)) / names.inherited_name(0)).stat().st_nlink == 2
     alive = worker.finish(child, fitness=0.5)
     assert inside(worker, alive) == {"dna.json", f"1-{worker.who}.result.json"}
 
@@ -167,7 +167,7 @@ def test_a_parent_that_lost_its_weights_is_quarantined(worker: DirectoryPopulati
     parent = grown(worker)
     part(worker, parent, names.WEIGHTS).unlink()
     with pytest.raises(ConcurrencyError, match="quarantine"):
-        worker.create(make_birth(2), parent=parent)
+        worker.create(make_birth(2), parents=(parent,))
     assert [individual.state for individual in worker.snapshot()] == [State.QUARANTINED]
 
 
@@ -206,7 +206,7 @@ def test_an_unknown_outcome_is_a_storage_error_and_settles_itself(worker: Direct
 
 def test_observers_change_nothing(worker: DirectoryPopulation) -> None:
     parent = grown(worker)
-    child = worker.create(make_birth(2), parent=parent)
+    child = worker.create(make_birth(2), parents=(parent,))
     worker.collect(worker.kill(grown(worker, 3)))
 
     class ReadOnly(Files):
@@ -221,7 +221,7 @@ def test_observers_change_nothing(worker: DirectoryPopulation) -> None:
 
     view = DirectoryView.open(worker.path, files=ReadOnly())
     assert len(list(view.records())) == 3
-    assert view.inherited_weights(child) == make_weights()
+    assert view.inherited_weights(child) == (make_weights(),)
     assert view.census().living == 2
     assert view.sample(random.Random(1)).id in (parent.id, child.id)
     assert check(worker.path, files=ReadOnly())

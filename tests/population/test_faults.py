@@ -104,14 +104,14 @@ class World:
         self.alive = self.grow(other, 1)
         self.dead = other.kill(self.grow(other, 2))
         self.other = self.grow(other, 6)
-        self.orphan = other.create(make_birth(3, parents=(self.alive,)), parent=self.alive)
+        self.orphan = other.create(make_birth(3, parents=(self.alive,)), parents=(self.alive,))
         other.save_checkpoint(self.orphan, Checkpoint(step=5, data=b"five"))
         self.adoptable = other.create(make_birth(4))
         self.leave_a_result(other, self.adoptable)
         self.meddler = self.meddlers(fault, persistent=persistent)
         self.files = self.client(self.meddler)
         self.worker = DirectoryPopulation.open("/exp", files=self.files)
-        self.mine = self.worker.create(make_birth(5, parents=(self.alive,)), parent=self.alive)
+        self.mine = self.worker.create(make_birth(5, parents=(self.alive,)), parents=(self.alive,))
         self.finished = {self.alive.id: 0.1, self.dead.id: 0.2}
 
     def client(self, meddle: Any = None) -> Files:
@@ -190,9 +190,9 @@ OPERATIONS: dict[str, Callable[[World], object]] = {
     "fossils": lambda w: list(w.worker.fossils()),
     "records": lambda w: list(w.worker.records()),
     "create": lambda w: w.worker.create(make_birth(9)),
-    "create_with_parent": lambda w: w.worker.create(make_birth(9, parents=(w.alive,)), parent=w.alive),
+    "create_with_parent": lambda w: w.worker.create(make_birth(9, parents=(w.alive,)), parents=(w.alive,)),
     "create_with_two_parents": lambda w: w.worker.create(
-        make_birth(9, parents=(w.alive, w.other)), parent=w.alive, second=w.other
+        make_birth(9, parents=(w.alive, w.other)), parents=(w.alive, w.other)
     ),
     "save_checkpoint": lambda w: w.worker.save_checkpoint(w.mine, Checkpoint(step=1, data=b"one")),
     "finish": lambda w: w.acknowledge(w.worker.finish(w.mine, fitness=0.7, files=FILES)),

@@ -209,9 +209,9 @@ def heritage_after_publish(patch: Patch) -> None:
     original = Writer.write_staging
     waiting: dict[str, str] = {}
 
-    def write_staging(self: Writer, staging: Individual, birth: object, source: str | None, *more: object) -> None:
-        original(self, staging, birth, None, *more)
-        if source is not None:
+    def write_staging(self: Writer, staging: Individual, birth: object, sources: list[str]) -> None:
+        original(self, staging, birth, ())
+        for source in sources:
             waiting[staging.id] = source
 
     move = DirectoryPopulation._move
@@ -219,7 +219,7 @@ def heritage_after_publish(patch: Patch) -> None:
     def link_late(self: DirectoryPopulation, what: str, old: Individual, new: Individual, **options: bool) -> object:
         moved = move(self, what, old, new, **options)
         if what == "create" and new.id in waiting:
-            self._writer._link(waiting.pop(new.id), self._shards.path(new))
+            self._writer._link(waiting.pop(new.id), self._shards.path(new), names.inherited_name(0))
         return moved
 
     patch.setattr(Writer, "write_staging", write_staging)

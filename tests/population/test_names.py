@@ -190,7 +190,7 @@ def test_no_file_of_a_result_is_taken_for_something_else(part: str) -> None:
     "name",
     [
         names.BIRTH,
-        names.INHERITED,
+        names.inherited_name(0),
         f"r1-{WHO}",
         f"0-{WHO}.new",
         f"1-{WHO}.",

@@ -83,7 +83,7 @@ class Twins(RuleBasedStateMachine):
         outcomes = []
         for side, population in enumerate((self.directories[worker], self.memories[worker])):
             mine = [a[side] if isinstance(a, tuple) else a for a in arguments]
-            named = {k: v[side] if isinstance(v, tuple) else v for k, v in options.items()}
+            named = {k: tuple(pair[side] for pair in v) if k == "parents" else v for k, v in options.items()}
             try:
                 outcomes.append(getattr(population, method)(*mine, **named))
             except (ConcurrencyError, ValueError) as error:
@@ -110,7 +110,7 @@ class Twins(RuleBasedStateMachine):
     def create(self, worker: int, data: st.DataObject, orphaned: bool) -> None:
         self.number += 1
         parent = None if orphaned else self.pick(data, State.ALIVE, State.DEAD)
-        self.both(worker, "create", make_birth(self.number), parent=parent)
+        self.both(worker, "create", make_birth(self.number), parents=[parent] if parent else [])
 
     @rule(worker=workers, data=st.data(), weights=st.booleans(), fitness=st.floats(0, 1))
     def finish(self, worker: int, data: st.DataObject, weights: bool, fitness: float) -> None:

@@ -211,8 +211,8 @@ def _births() -> dict[str, dict[str, Any]]:
         "parent-is-absolute": {"parents": ["/etc/passwd"]},
         "parents-are-a-word": {"parents": "abc"},
         "parents-are-numbers": {"parents": [1, 2]},
-        "hash-is-a-path": {"inherits": "../../weights"},
-        "hash-is-a-number": {"inherits": 5},
+        "hash-is-a-path": {"inherits": ["../../weights"]},
+        "hash-is-a-number": {"inherits": [5]},
         "seed-is-huge": {"mutation_seed": 10**40},
         "seed-is-nan": {"mutation_seed": "NaN"},
         "created-is-a-word": {"created": "yesterday"},
@@ -299,13 +299,13 @@ def _spoiled_files() -> Iterator[Case]:
         yield (
             f"inherited-{what}",
             lambda p, data=data: _replace(
-                p.path(p.training) / names.INHERITED, lambda path, data=data: path.write_bytes(data)
+                p.path(p.training) / names.inherited_name(0), lambda path, data=data: path.write_bytes(data)
             ),
         )
     yield "weights-missing", lambda p: _weights(p).unlink()
     yield "weights-a-fifo", lambda p: _replace(_weights(p), os.mkfifo)
     yield "weights-a-directory", lambda p: _replace(_weights(p), lambda path: path.mkdir())
-    yield "inherited-missing", lambda p: (p.path(p.training) / names.INHERITED).unlink()
+    yield "inherited-missing", lambda p: (p.path(p.training) / names.inherited_name(0)).unlink()
     yield "attempt-missing", _lose_the_attempt
     future = f"99999-{WHO}"
     for part in (names.RESULT, names.WEIGHTS, names.NEW, names.checkpoint_name(9, "0" * 64)):
@@ -376,5 +376,5 @@ def healthy(root: Path, worker: DirectoryPopulation) -> Place:
     parent = worker.finish(worker.create(make_birth(1)), fitness=0.4, files=files)
     alive = worker.finish(worker.create(make_birth(2)), fitness=0.5, files=files)
     dead = worker.kill(worker.finish(worker.create(make_birth(3)), fitness=0.1, files=files))
-    training = worker.create(make_birth(4, parents=(parent,)), parent=parent)
+    training = worker.create(make_birth(4, parents=(parent,)), parents=(parent,))
     return Place(root, worker, training, alive, dead)

@@ -68,7 +68,7 @@ class ToyWorker:
         if size <= self.size:
             population.read_birth(better)
             birth = make_birth(self.rng.randrange(1000), parents=(better,))
-            self.train(population.create(birth, parent=better))
+            self.train(population.create(birth, parents=(better,)))
 
     def draw(self) -> Individual:
         try:
@@ -79,7 +79,7 @@ class ToyWorker:
     def train(self, mine: Individual) -> None:
         population = self.population
         population.heartbeat("load", self.steps)
-        inherited = population.inherited_weights(mine) or b""
+        inherited = b"".join(population.inherited_weights(mine))
         saved = population.checkpoint(mine)
         begun = saved.step if saved else 0
         if self.rng.random() < 0.3:

@@ -97,8 +97,9 @@ class Contents:
             raise Damaged("files", f"{name} of {individual.id} does not have the hash that its result promises")
         return data
 
-    def inherited(self, individual: Individual, place: str, promised: str) -> bytes:
-        """A parent's weights, checked."""
+    def inherited(self, individual: Individual, number: int, promised: str) -> bytes:
+        """The weights of one of the parents, checked."""
+        place = names.inherited_name(number)
         data = self._load(individual, place, LARGEST_FILE)
         if sha256(data) != promised:
             raise Damaged("inherit", f"{place} of {individual.id} does not have the hash of its parent's")
@@ -192,8 +193,7 @@ def _sensible(birth: Birth) -> bool:
     for parent in birth.parents:
         if parent == birth.id or not names.is_id(parent):
             return False
-    first, second = birth.inherits, birth.inherits_second
-    return (first is None or names.is_hash(first)) and (second is None or names.is_hash(second))
+    return all(map(names.is_hash, birth.inherits))
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, why: str, place: str) -> T:

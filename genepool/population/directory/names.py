@@ -39,10 +39,6 @@ UNSYNCED = "result"
 NEW = "new"
 FAILURE = "failure.json"
 BIRTH = "dna.json"
-INHERITED = "inherit.safetensors"
-SECOND = "inherit2.safetensors"
-HERITAGE = (INHERITED, SECOND)
-"""Where a child keeps the weights of its parents until it is trained."""
 PREFIX_LENGTH = 3
 """Of a state letter, the schema digit and the first separator."""
 ID_LENGTH = 25
@@ -71,6 +67,7 @@ _ONE_WHY = re.compile(_WHY, re.ASCII)
 _OF_AN_ATTEMPT = re.compile(f"({_CLAIM}-{_WHO})[.]([a-z0-9_.-]+)", re.ASCII)
 _CHECKPOINT = re.compile("checkpoint-([0-9]{1,13})-([0-9a-f]{32})[.]safetensors", re.ASCII)
 _FILE = re.compile("[a-z][a-z0-9_-]{0,40}[.][a-z0-9]{1,16}", re.ASCII)
+_INHERITED = re.compile("inherit[2-9]?[.]safetensors", re.ASCII)
 _HASH = re.compile("[0-9a-f]{64}", re.ASCII)
 _CONFIG = re.compile("([0-9]{6})[.]json", re.ASCII)
 
@@ -240,6 +237,16 @@ def parse_of_attempt(name: str) -> tuple[str, str] | None:
 
 def _is_part(text: str) -> bool:
     return text in (RESULT, UNSYNCED, NEW, FAILURE) or is_file(text) or parse_checkpoint(text) is not None
+
+
+def inherited_name(number: int) -> str:
+    """The file in which a child keeps the weights of its parent number 0, 1, ... until it is trained."""
+    return f"inherit{number + 1 if number else ''}.safetensors"
+
+
+def is_inherited(name: str) -> bool:
+    """Whether this file holds a parent's weights."""
+    return _INHERITED.fullmatch(name) is not None
 
 
 def claim_of(attempt: str) -> int:

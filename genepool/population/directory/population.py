@@ -118,28 +118,26 @@ class DirectoryPopulation(DirectoryView, Population):
 
     # Changing.
 
-    def create(self, birth: Birth, *, parent: Individual | None = None, second: Individual | None = None) -> Individual:
+    def create(self, birth: Birth, *, parents: tuple[Individual, ...] = ()) -> Individual:
         staging = Individual(id=self._next_id(), state=State.STAGING, owner=self.who)
-        source, inherits = self._heritage(parent)
-        second_source, inherits_second = self._heritage(second)
+        heritage = self._heritage(parents)
         record = msgspec.structs.replace(
             birth,
             dna=msgspec.Raw(in_a_line(bytes(birth.dna))),
             id=staging.id,
             experiment=self.manifest.uuid,
             created=round(self._files.wall(), 3),
-            inherits=inherits,
-            inherits_second=inherits_second,
+            inherits=tuple(sha256 for _, sha256 in heritage),
         )
         try:
-            self._writer.write_staging(staging, record, source, second_source)
+            self._writer.write_staging(staging, record, [path for path, _ in heritage])
         except OSError as error:
             # Whatever stays of it is found by a sweep, as garbage of ours. From the rename on nothing may be removed
             # by its old name: if the rename was done after all, a client's cache may lead that name to the new one.
             with contextlib.suppress(OSError):
                 self._files.remove_tree(self._shards.path(staging))
-            raise self._lost_parents((parent, second), error) from error
-        if second is not None:
+            raise self._lost_parents(parents, error) from error
+        if len(heritage) > 1:
             self._untidy.add(staging.id)
         self._newborn = record
         return self._move("create", staging, staging.published(), sync=True)
@@ -153,20 +151,23 @@ class DirectoryPopulation(DirectoryView, Population):
         # Damage to the file shows when somebody needs what only the file can tell: as a parent's DNA, or a fossil's.
         # With nothing inherited nothing would be read at all, and nobody would notice that it was taken over.
         newborn = self._newborn
-        return newborn if newborn and newborn.id == individual.id and newborn.inherits is not None else None
+        return newborn if newborn and newborn.id == individual.id and newborn.inherits else None
 
-    def _heritage(self, parent: Individual | None) -> tuple[str | None, str | None]:
-        if parent is None:
-            return None, None
-        weights = self.read_result(parent).files.get(names.WEIGHTS)
-        if weights is None:
-            return None, None
-        return f"{self._shards.path(parent)}/{names.of_attempt(parent.attempt, names.WEIGHTS)}", weights.sha256
+    def _heritage(self, parents: tuple[Individual, ...]) -> list[tuple[str, str]]:
+        """Path and hash of each parent's weights, up to the first parent that has none."""
+        found: list[tuple[str, str]] = []
+        for parent in parents:
+            weights = self.read_result(parent).files.get(names.WEIGHTS)
+            if weights is None:
+                break
+            path = f"{self._shards.path(parent)}/{names.of_attempt(parent.attempt, names.WEIGHTS)}"
+            found.append((path, weights.sha256))
+        return found
 
-    def _lost_parents(self, parents: tuple[Individual | None, ...], error: OSError) -> StorageError | ConcurrencyError:
+    def _lost_parents(self, parents: tuple[Individual, ...], error: OSError) -> StorageError | ConcurrencyError:
         # Killed and collected meanwhile, or damaged: reading it again tells, and deals with it.
         for parent in parents:
-            if error.errno == errno.ENOENT and parent is not None and self.weights(parent) is None:
+            if error.errno == errno.ENOENT and self.weights(parent) is None:
                 return ConcurrencyError(f"Individual {parent.id} died before its child was born; choose another pair.")
         return self._storage_error(error)
 

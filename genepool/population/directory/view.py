@@ -91,20 +91,12 @@ class DirectoryView(PopulationView):
                 return None  # stripped
             raise self._met_damage(individual, damage) from damage
 
-    def inherited_weights(self, individual: Individual) -> bytes | None:
+    def inherited_weights(self, individual: Individual) -> tuple[bytes, ...]:
         birth = self._birth_of_own(individual) or self.read_birth(individual)
-        return self._inherited(individual, names.INHERITED, birth.inherits)
-
-    def second_inherited_weights(self, individual: Individual) -> bytes | None:
-        birth = self._birth_of_own(individual) or self.read_birth(individual)
-        return self._inherited(individual, names.SECOND, birth.inherits_second)
-
-    def _inherited(self, individual: Individual, place: str, promised: str | None) -> bytes | None:
-        # It is removed after training, so what is missing later is no damage.
-        if promised is None or individual.state is not State.TRAINING:
-            return None
+        if individual.state is not State.TRAINING:
+            return ()  # removed after training, so missing files are not damage
         try:
-            return self._contents.inherited(individual, place, promised)
+            return tuple(self._contents.inherited(individual, *each) for each in enumerate(birth.inherits))
         except Damaged as damage:
             raise self._met_damage(individual, damage) from damage
 

@@ -44,15 +44,13 @@ class Writer:
         self.spare: Individual | None = None
         """Collected, and its directory empty: the next newborn's, since some file systems take long to make one."""
 
-    def write_staging(self, staging: Individual, birth: Birth, source: str | None, second: str | None = None) -> None:
+    def write_staging(self, staging: Individual, birth: Birth, sources: Iterable[str]) -> None:
         """A complete new individual under its private name, with the weights of its parents."""
         path = self._shards.path(staging)
         self._make_room(staging)
         self._files.save(f"{path}/{names.BIRTH}", msgspec.json.encode(birth))
-        if source is not None:
-            self._link(source, path)
-        if second is not None:
-            self._link(second, path, names.SECOND)
+        for number, source in enumerate(sources):
+            self._link(source, path, names.inherited_name(number))
         self._files.sync_dir(path)
 
     def _make_room(self, staging: Individual) -> None:
@@ -63,7 +61,7 @@ class Writer:
                 return
         self._files.mkdir(self._shards.path(staging))
 
-    def _link(self, source: str, path: str, name: str = names.INHERITED) -> None:
+    def _link(self, source: str, path: str, name: str) -> None:
         target = f"{path}/{name}"
         try:
             self._files.link(source, target)
@@ -121,7 +119,7 @@ class Writer:
     def drop_inherited(self, individual: Individual) -> None:
         """Removes the link to the parent's weights, which kept their space in use."""
         with contextlib.suppress(OSError):
-            self._files.remove(f"{self._shards.path(individual)}/{names.INHERITED}")
+            self._files.remove(f"{self._shards.path(individual)}/{names.inherited_name(0)}")
 
     def tidy(self, individual: Individual) -> None:
         """Removes what training needed from an ALIVE individual; what stays because of an error goes with the rest."""
@@ -158,7 +156,7 @@ class Writer:
         path = self._shards.path(individual)
         for name in self._contents.entries(individual):
             found = names.parse_of_attempt(name)
-            if name in names.HERITAGE or (found and found[1] not in (names.RESULT, names.FAILURE)):
+            if names.is_inherited(name) or (found and found[1] not in (names.RESULT, names.FAILURE)):
                 self._files.remove_tree(f"{path}/{name}")
 
 
@@ -172,7 +170,7 @@ def _was_for_training(name: str, attempt: str) -> bool:
     """Whether it is not needed any more once this attempt's result counts."""
     found = names.parse_of_attempt(name)
     if found is None:
-        return name in names.HERITAGE
+        return names.is_inherited(name)
     return found[0] != attempt or _is_of_training(found[1])
 
 
