@@ -63,9 +63,7 @@ def test_the_script_of_a_slurm_array_works(directory, tmp_path):
 @pytest.mark.parametrize(
     ("codes", "code", "requeued"), [("75", 75, 1), ("143", 143, 1), ("1 9 0", 0, 0), ("1 75", 75, 1), ("2", 2, 0)]
 )
-def test_a_stopped_worker_is_requeued_and_a_dead_one_is_started_again(
-    codes, code, requeued, directory, tmp_path
-):
+def test_a_stopped_worker_is_requeued_and_a_dead_one_is_started_again(codes, code, requeued, directory, tmp_path):
     """With stand-ins for Slurm's programs, and no waiting; tests/cluster has the real ones."""
     script = launch("slurm", directory, "--workers", 1).output
     (tmp_path / "codes").write_text(codes.replace(" ", "\n") + "\n")

@@ -1,5 +1,5 @@
 """Workers as long-running tasks of a Ray cluster. Ray places them, spreads them over the nodes, and runs them again
-after the loss of a process or a node; workers that do not fit wait until a node joins. Ray holds no state that must last.
+after the loss of a process or node; workers that do not fit wait until a node joins. Nothing that must last is in Ray.
 """
 
 from __future__ import annotations

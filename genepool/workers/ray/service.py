@@ -195,7 +195,7 @@ class ServiceConnection:
             except (self._ray.exceptions.RayActorError, TimeoutError, OSError, EOFError) as error:
                 if time.monotonic() > deadline:
                     raise EngineError(
-                        f"The server of the population could not be reached for {RETURN:.0f} s ({error}); if its node is "
-                        "up, let nodes connect to each other on all ports, and run the same command again."
+                        f"The server of the population could not be reached for {RETURN:.0f} s ({error}); if its node "
+                        "is up, let nodes connect to each other on all ports, and run the same command again."
                     ) from error
             time.sleep(0.2)
