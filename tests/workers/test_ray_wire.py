@@ -1,4 +1,4 @@
-"""The connection between a worker and the server of its population: real sockets, clients without the key, and a server that dies."""
+"""The connection between a worker and the server of its population, over real sockets."""
 
 from __future__ import annotations
 
