@@ -62,14 +62,15 @@ docs: $(STAMP)  ## builds the documentation into site/, without a warning or not
 
 test: $(STAMP) browser  ## the tests, the page in a browser too; with GENEPOOL_DATA=folder also on whole official data sets
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
-	$(BIN)/python -m pytest -n 2 -rs -m 'not thorough' $(if $(AGAIN),--last-failed)
+	$(BIN)/python -m pytest -n 2 -rs -m 'not thorough'
 
-test-thorough: $(STAMP)  ## tests that take long for what they add
+test-thorough: $(STAMP) browser  ## tests that take long for what they add
+	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs -m thorough
 
 test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: some four minutes
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not watched."
-	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 400 $(if $(AGAIN),--last-failed) tests/cluster
+	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 1200 tests/cluster
 
 # Ray is an extra, and too large to be in everybody's environment.
 $(CLUSTER_STAMP): $(STAMP)
@@ -77,7 +78,7 @@ $(CLUSTER_STAMP): $(STAMP)
 	@touch $@
 
 fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not answered properly
-	GENEPOOL_FUZZ_EXAMPLES=$${EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 --timeout 0 -k "fuzz or decoder_answers"
+	GENEPOOL_FUZZ_EXAMPLES=$${EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 --timeout 0 -m 'not thorough' -k "fuzz or decoder_answers"
 
 storm: $(STAMP)  ## kills and freezes thousands of workers, real ones and simulated ones: about half an hour
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so only its reader looks on."

@@ -71,9 +71,9 @@ class Stepper:
         return self.until(lambda: self._evaluator.count >= end)
 
     def seconds(self, seconds: float) -> int:
-        """As many steps as fit."""
-        end = time.perf_counter() + seconds
-        return self.until(lambda: time.perf_counter() >= end)
+        """As many steps as fit, but one at least."""
+        end, before = time.perf_counter() + seconds, self._evaluator.count
+        return self.until(lambda: time.perf_counter() >= end and self._evaluator.count > before)
 
 
 @dataclass(frozen=True)

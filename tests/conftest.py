@@ -19,20 +19,14 @@ if "GENEPOOL_DATA" in os.environ:
 # As genepool.nn.device.prepare_process does for workers; oneDNN reads it once, at its first convolution.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
+# Two processes of tests on two cores: several threads of each would wait for one another, and on a busy machine long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # The same examples in each run, so that a change is judged by what it changed; `make fuzz` looks for new ones.
 settings.register_profile(
     "repeatable", derandomize="GENEPOOL_FUZZ_EXAMPLES" not in os.environ, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("repeatable")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share what their module made run in one process, so that it is made once (`--dist loadgroup`)."""
-    for item in items:
-        fixtures = item._fixtureinfo.name2fixturedefs.values()  # pytest has no public way to ask for scopes
-        if any(fixture.scope == "module" for [*_, fixture] in fixtures):
-            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
 
 
 @pytest.fixture(scope="session")

@@ -137,6 +137,8 @@ def _modified(path: Path) -> float:
 def standing(reader: Reader) -> dict[str, Any]:
     """The document `/api/experiments/KEY`."""
     now = time.time()
+    # Before the rest: a look that ends meanwhile must not vouch for what was read of the table before it.
+    looked = {"seen_at": reader.seen_at, "reading": reader.reading, "trouble": reader.trouble}
     with reader.lock:
         so_far, going = spent(reader.table), pace(reader.table, now)
         census, individuals, best = reader.census, len(reader.table), _best(reader.table)
@@ -151,9 +153,7 @@ def standing(reader: Reader) -> dict[str, Any]:
         "created": reader.view.manifest.created,
         "now": now,
         "cursor": reader.cursor,
-        "seen_at": reader.seen_at,
-        "reading": reader.reading,
-        "trouble": reader.trouble,
+        **looked,
         "rows": individuals,
         "census": msgspec.to_builtins(census),
         "damaged": len(reader.damaged),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -40,6 +41,9 @@ class StopCondition:
 
     CHEAP = 0.02
     """Seconds; reading what was spent is not done at every step if it takes longer."""
+    LOOKS = 8
+    """Only if this many reads in a row take longer: load makes some of them wait, and a budget of individuals must end
+    at the same individual on a busy machine as on a quiet one, or runs would not repeat."""
 
     def __init__(
         self,
@@ -55,6 +59,7 @@ class StopCondition:
         self._every = every
         self._stopwatch = Stopwatch()
         self._next_look = 0.0
+        self._took: deque[float] = deque([0.0] * self.LOOKS, maxlen=self.LOOKS)
         self._requested: str | None = None
         self._over: str | None = None
         self._last = (time.monotonic(), Budget(), Spending())
@@ -78,7 +83,8 @@ class StopCondition:
         now = time.monotonic()
         if self._over is None and now >= self._next_look:
             self._over = self._look()
-            took = time.monotonic() - now
+            self._took.append(time.monotonic() - now)
+            took = min(self._took)
             self._next_look = time.monotonic() + max(self._every, 0.0 if took < self.CHEAP else 20 * took)
         return self._requested or self._over
 

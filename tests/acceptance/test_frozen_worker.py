@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
-from tests.support.processes import assert_sound, experiment, finished, started, steps_done, training, wait_until
+from tests.support.processes import (
+    PATIENCE,
+    assert_sound,
+    experiment,
+    finished,
+    started,
+    steps_done,
+    training,
+    wait_until,
+)
 
 
 def test_others_take_its_individual_over_and_it_goes_on_with_another(tmp_path: Path) -> None:
     directory = tmp_path / "e"
     slim = ("mutation_odds.grow-convolution=0", "mutation_odds.widen=0")
-    experiment(directory, "steps=600", "lease=1.5", *slim)
+    experiment(directory, "steps=600", "lease=5", *slim)
     with started("worker", directory, "--number", 0) as sleeper:
-        wait_until(lambda: training(directory))
-        [one] = training(directory)
+        owners: list[str] = []
+        wait_until(lambda: owners.extend(one.owner for one in training(directory)) or owners)
+        who = owners[0]
         with started("worker", directory, "--number", 1) as other:
             wait_until(lambda: any(steps_done(directory, each.owner) for each in training(directory)))
-            mine = frozen_while_training(sleeper, directory, one.owner)
-            wait_until(lambda: not any(each.owner == one.owner for each in training(directory)))
+            mine = frozen_while_training(sleeper, directory, who)
+            wait_until(lambda: not any(each.owner == who for each in training(directory)))
             wait_until(lambda: mine in finished(directory))
-            heartbeat = (directory / "workers" / one.owner / "heartbeat").read_bytes()
+            heartbeat = (directory / "workers" / who / "heartbeat").read_bytes()
             sleeper.send_signal(signal.SIGCONT)
-            wait_until(lambda: (directory / "workers" / one.owner / "heartbeat").read_bytes() != heartbeat)
-            wait_until(lambda: any(row.individual.attempt.endswith(one.owner) for row in finished(directory).values()))
+            wait_until(lambda: (directory / "workers" / who / "heartbeat").read_bytes() != heartbeat)
+            wait_until(lambda: any(row.individual.attempt.endswith(who) for row in finished(directory).values()))
             for worker in (sleeper, other):
                 worker.terminate()
-                assert worker.wait(20) == 0
+                assert worker.wait(PATIENCE) == 0
     row = finished(directory)[mine]
-    assert not row.individual.attempt.endswith(one.owner)
+    assert not row.individual.attempt.endswith(who)
     assert {each.owner for each in training(directory)} <= {"free0000"}
     assert_sound(directory)
 
 
 def frozen_while_training(sleeper, directory: Path, who: str) -> str:
-    """Stops a worker in the middle of a training, and tells which."""
+    """Stops a worker in the middle of a training, and tells which; a result that is there already would be adopted."""
     while True:
         sleeper.send_signal(signal.SIGSTOP)
         busy = [each.id for each in training(directory) if each.owner == who]
-        if busy:
+        if busy and not list(directory.glob(f"pop/*/*_{busy[0]}_*/*-{who}.*")):
             return busy[0]
         sleeper.send_signal(signal.SIGCONT)
+        time.sleep(0.05)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import assert_sound, experiment, finished, started, wait_until, workers_of
+from tests.support.processes import PATIENCE, assert_sound, experiment, finished, started, wait_until, workers_of
 
 MEGABYTE = bytes(2**20)
 
@@ -53,17 +53,18 @@ def goes_on(directory: Path, known: set[str]) -> None:
     assert known <= set(finished(directory))
 
 
-def test_workers_wait_for_room_and_go_on_unaided(small_disk: Path) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.thorough)])
+def test_workers_wait_for_room_and_go_on_unaided(times: int, small_disk: Path) -> None:
     directory, filler = small_disk / "e", small_disk / "filler"
     experiment(directory, "steps=50", "lease=2", "workers=2")
     with started("run", directory) as launcher:
         wait_until(lambda: len(finished(directory)) >= 6)
-        for _ in range(2):
+        for _ in range(times):
             known = full_for_a_while(filler, directory)
             assert launcher.poll() is None
             goes_on(directory, known)
         launcher.terminate()
-        _, err = launcher.communicate(timeout=40)
+        _, err = launcher.communicate(timeout=PATIENCE)
         assert launcher.returncode == 0, err
     assert workers_of(directory) == []
     assert known <= set(finished(directory))

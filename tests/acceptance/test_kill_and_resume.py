@@ -13,8 +13,12 @@ import pytest
 import torch
 
 from genepool.data.dataset import prepare
+from genepool.evaluation import Progress
+from genepool.evolution.monitor import ASK_EVERY
 from genepool.experiment import Experiment
+from tests.support.in_process import work_on
 from tests.support.processes import (
+    PATIENCE,
     assert_sound,
     experiment,
     finished,
@@ -32,11 +36,12 @@ SMALL = (
 )
 
 
-def test_a_run_killed_at_ten_random_moments_and_restarted_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("blows", [3, pytest.param(10, marks=pytest.mark.thorough)])
+def test_a_run_killed_at_random_moments_and_restarted_loses_nothing(blows: int, tmp_path: Path) -> None:
     directory, rng = tmp_path / "e", Random(1)
     command = ("run", directory, *SMALL)
     known: dict[str, float | None] = {}
-    for blow in range(10):
+    for blow in range(blows):
         with started(*command) as launcher:
             if blow % 3 == 2:  # on a busy machine the others may all come before the first training has ended
                 wait_until(lambda known=known: len(finished(directory)) > len(known))
@@ -60,29 +65,51 @@ def test_a_run_killed_at_ten_random_moments_and_restarted_loses_nothing(tmp_path
     assert_sound(directory)
 
 
-def test_a_training_that_is_nine_tenths_done_is_resumed_not_repeated(tmp_path: Path) -> None:
-    steps, directory = 10_000, tmp_path / "e"
-    made = experiment(directory, f"steps={steps}", "lease=1", "individuals=1")
-    with started("worker", directory, "--number", "0") as first:
-        wait_until(lambda: training(directory))
-        [one] = training(directory)
-        began = time.monotonic()
-        wait_until(lambda: steps_done(directory, one.owner) >= 0.88 * steps)
-        took = time.monotonic() - began
-        first.terminate()
-        assert first.wait(10) == 0
-    [free] = training(directory)
-    assert (free.id, free.owner) == (one.id, "free0000")
-    result = genepool("worker", directory, "--number", "1")
-    assert result.returncode == 0, result.stderr
+def test_a_training_that_is_nine_tenths_done_is_resumed_not_repeated(tmp_path: Path, monkeypatch) -> None:
+    steps, directory = 2_000, tmp_path / "e"
+    made = experiment(directory, f"steps={steps}", "individuals=1")
+    seen: list[int] = []
+    with monkeypatch.context() as within:
+        within.setattr(Experiment, "evaluators", told_at(1_800, seen))
+        work_on(made)
+        assert seen[-1] == 1_800
+        [free] = training(directory)
+        assert free.owner == "free0000"
+        seen.clear()
+        work_on(made)
+    assert seen[0] > 1_800
     [row] = finished(directory).values()
-    assert (row.id, row.evaluation.steps) == (one.id, steps)
-    assert row.evaluation.seconds < took / 3
+    assert (row.id, row.evaluation.steps) == (free.id, steps)
     told = [step for step, _ in row.evaluation.losses]
     assert told[0] == 50
     assert len({b - a for a, b in pairwise(told)}) == 1
     assert made.view().weights(row.individual) == unbroken(made, row.id)
     assert_sound(directory)
+
+
+def told_at(step: int, seen: list[int]) -> object:
+    """Evaluators of a worker in this process that gets a SIGTERM at that step; they note which steps they see."""
+    evaluators = Experiment.evaluators
+
+    def evaluators_that_are_told(self: Experiment, *words: object) -> object:
+        ours = evaluators(self, *words)
+        return lambda version: Watched(ours(version))
+
+    class Watched:
+        def __init__(self, evaluator) -> None:
+            self._evaluator = evaluator
+
+        def evaluate(self, dna, *, observe, **rest):
+            def look(progress: Progress) -> None:
+                seen.append(progress.step)
+                if progress.step == step:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    time.sleep(ASK_EVERY)  # a worker asks no more often whether to stop
+                observe(progress)
+
+            return self._evaluator.evaluate(dna, observe=look, **rest)
+
+    return evaluators_that_are_told
 
 
 def unbroken(made: Experiment, identity: str) -> bytes | None:
@@ -103,7 +130,7 @@ def test_a_worker_that_is_told_to_stop_hands_its_training_over(number: signal.Si
     with started("worker", directory) as worker:
         wait_until(lambda: training(directory) and steps_done(directory, training(directory)[0].owner) > 100)
         worker.send_signal(number)
-        assert worker.wait(10) == 0
+        assert worker.wait(PATIENCE) == 0
         assert "it received SIG" in worker.stderr.read()
     [free] = training(directory)
     assert free.owner == "free0000"

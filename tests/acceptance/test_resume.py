@@ -11,7 +11,7 @@ from genepool.experiment import Experiment
 from tests.support import in_process
 from tests.support.processes import assert_sound, finished, genepool
 
-BORN = 24
+BORN = 16
 SMALL = ("--workers", 1, "--population", 6, "--steps", 40, "--set", "time=0")
 
 

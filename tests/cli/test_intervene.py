@@ -2,9 +2,9 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from genepool.evolution import Intervention
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
 from tests.support.in_process import genepool, work_on
+from tests.support.processes import wait_until
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 
@@ -100,22 +101,19 @@ def test_there_must_be_an_experiment(tmp_path):
 
 def test_it_is_obeyed_by_workers_at_work_and_ends_though_they_are_killed_in_between(tmp_path):
     directory = tmp_path / "e"
-    settings = ["population_size=4", "steps=50", "individuals=32", "time=0", "lease=1", "validation=200"]
+    settings = ["population_size=4", "steps=50", "individuals=40", "time=0", "lease=1", "validation=200"]
     experiment = Experiment.create(directory, override(preset("faithful"), [*settings, "durability=fast"]))
 
     def finished():
         return len(experiment.history().finished())
 
-    def wait_for(count):
-        patience = time.monotonic() + 120
-        while finished() < count and time.monotonic() < patience:
-            time.sleep(0.02)
-
     worker = subprocess.Popen([GENEPOOL, "worker", directory], stderr=subprocess.DEVNULL)
-    wait_for(6)
+    wait_until(lambda: finished() >= 6)
+    worker.send_signal(signal.SIGSTOP)  # or it might be far ahead by the time that we have looked and spoken
     spent = experiment.history().spending()
-    experiment.intervene(Intervention(mutations=5, individuals=12), spent)  # at once: a new process would take a second
-    wait_for(spent.individuals + 4)
+    experiment.intervene(Intervention(mutations=5, individuals=12), spent)
+    worker.send_signal(signal.SIGCONT)
+    wait_until(lambda: finished() >= spent.individuals + 4)
     worker.kill()
     worker.wait()
     work_on(experiment)

@@ -14,6 +14,7 @@ from genepool.dna import codec
 from genepool.experiment import Experiment
 from tests.support.in_process import genepool
 from tests.support.networks import chain, conv
+from tests.support.processes import PATIENCE
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 
@@ -69,21 +70,29 @@ def test_test_accuracy_is_measured_once_for_the_chosen_one_only(evolved):
     assert json.loads(genepool("best", directory, "--json").stdout)["test_accuracy"] != 0.123
 
 
-def test_status_tells_how_it_stands(evolved):
+def test_status_tells_how_it_stands(evolved, tmp_path):
+    import shutil
+
     directory, _ = evolved
     facts = json.loads(genepool("status", directory, "--json").stdout)
     assert 25 <= facts["individuals"] <= 27
     assert 4 <= facts["alive"] + facts["training"] <= 8
     assert facts["over"] == "25 individuals have been trained"
     assert facts["flops"] > 1e6
-    assert len(facts["workers"]) == 2
+    assert 1 <= len(facts["workers"]) <= 2  # all may be over before the second is there
     assert sum(one["individuals"] for one in facts["workers"].values()) == facts["individuals"]
     assert all(0 < one["overhead"] < 1 for one in facts["workers"].values())
     assert 0 < facts["overhead"] < 1
     page = genepool("status", directory).stdout
-    assert re.search(r"overhead     \d+\.\d % .*: \S+ \d+ %, \S+ \d+ %", page)
+    assert re.search(r"overhead     \d+\.\d % .*: \S+ \d+ %", page)
     assert "individuals trained" in page
     assert "25 individuals have been trained" in page
+    copy = tmp_path / "copy"
+    shutil.copytree(directory, copy)
+    assert genepool("set", copy, f"individuals={facts['individuals'] + 2}").returncode == 0
+    assert genepool("worker", copy).returncode == 0
+    assert len(json.loads(genepool("status", copy, "--json").stdout)["workers"]) == len(facts["workers"]) + 1
+    assert re.search(r"overhead     \d+\.\d % .*: \S+ \d+ %, \S+ \d+ %", genepool("status", copy).stdout)
 
 
 def test_lineage_leads_from_the_beginning_to_the_best(evolved):
@@ -197,7 +206,7 @@ def test_on_a_terminal_the_view_is_a_panel(tmp_path):
             seen += chunk
     except OSError:
         pass  # Linux tells so that the other side has closed
-    assert child.wait(60) == 0
+    assert child.wait(PATIENCE) == 0
     text = seen.decode(errors="replace")
     for word in ("genepool", "individuals", "workers", "overhead", "validation accuracy", "test accuracy"):
         assert word in text

@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.support.in_process import genepool
+from tests.support.processes import wait_until
 
 PLAN = """
 about = "Two arms."
@@ -51,9 +51,7 @@ def test_a_study_that_is_killed_goes_on_and_runs_all_arms_and_repeats_once(plan,
         [sys.executable, "-m", "genepool", *once], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     outcome = folder / "evolution" / "seed-1" / "outcome.json"
-    deadline = time.monotonic() + 60
-    while not outcome.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(outcome.exists)
     os.killpg(process.pid, signal.SIGKILL)
     assert "1 of 2: evolution, seed 1" in process.communicate()[1]
     before = outcome.read_bytes()

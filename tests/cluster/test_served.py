@@ -21,7 +21,7 @@ from genepool.population import DirectoryPopulation
 from genepool.population.directory.served import ServedFiles
 from genepool.testing import Clock
 from genepool.testing.contract import Harness, PopulationContract
-from tests.races.findings import judge
+from tests.races.findings import is_settled, judge
 from tests.races.plan import Plan
 from tests.races.storm_worker import read_testimonies
 from tests.support.processes import wait_until
@@ -100,7 +100,8 @@ def test_a_storm_over_workers_and_server_loses_nothing(ray, cluster, tmp_path):
         time.sleep(rng.expovariate(1 / 0.4))
     many = finished()
     wait_until(lambda: finished() > many + STORM.size, PATIENCE)
-    time.sleep(2 * STORM.lease + 1)  # in which orphans are found and garbage is collected
+    time.sleep(2 * STORM.lease + 1)  # in which orphans are found and garbage is collected; on a busy machine later
+    wait_until(lambda: is_settled(population, STORM, doing(cluster, "storm_victim")), PATIENCE)
     (tmp_path / "testimonies.over").touch()
     ray.get(tasks, timeout=PATIENCE)
     verdict = judge(population, testimonies, STORM, [])

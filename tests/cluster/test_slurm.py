@@ -21,7 +21,7 @@ from tests.support.processes import COMMAND, assert_sound, finished, steps_done,
 from tests.support.slurm import PACKAGES, PROGRAMS, Slurm
 
 STEPS = 8_000
-PATIENCE = 180.0
+PATIENCE = 300.0
 SECRET = "s3cret-t0ken-of-slurm"
 
 
@@ -47,13 +47,13 @@ def test_preempted_workers_are_requeued_and_their_trainings_resumed(slurm, tmp_p
     assert done.returncode == 0, done.stderr + slurm.words()
     job = done.stdout.split()[-1]
     jobs = f"{job}_0", f"{job}_1"
-    wait_until(lambda: len(advanced(directory, 300)) == 2, PATIENCE)
+    wait_until(lambda: stopped_while_training(directory), PATIENCE)
     begun = {one.id: one.owner for one in training(directory)}
 
-    # Somebody more important wants the whole node. Slurm tells both workers (SIGTERM) and ends what is left after the
-    # partition's time of grace (SIGKILL): one of them is frozen, as often as it is woken, and hands nothing over.
+    # Somebody more important wants the whole node. Slurm tells both workers (SIGCONT, SIGTERM) and ends what is left
+    # after the partition's time of grace (SIGKILL): one of them is frozen, as often as it is woken, and hands nothing
+    # over.
     [frozen], [other] = workers(directory, "1"), workers(directory, "0")
-    os.kill(frozen, signal.SIGSTOP)
     slurm.run("sbatch", "--partition=high", "--ntasks=1", "--cpus-per-task=2", "--output=/dev/null", "--wrap=true")
     wait_until(lambda: gone(frozen) and not Path(f"/proc/{other}").exists(), PATIENCE)
     wait_until(lambda: all(state(slurm, one) == "PENDING" for one in jobs), PATIENCE)
@@ -84,6 +84,23 @@ def advanced(directory: Path, steps: int) -> dict[str, str]:
     """The trainings that are so far, by their owners' beats, and the owners."""
     owned = [one for one in training(directory) if one.owner != FREE]
     return {one.id: one.owner for one in owned if steps_done(directory, one.owner) > steps}
+
+
+def stopped_while_training(directory: Path) -> bool:
+    """Stops both workers, so that none ends its training before it is told to; if one just has, both go on."""
+    if len(advanced(directory, 300)) < 2:
+        return False
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for worker in workers(directory):
+            os.kill(worker, number)
+        if number == signal.SIGSTOP and len(advanced(directory, 300)) == 2 and not results(directory):
+            return True
+    return False
+
+
+def results(directory: Path) -> list[Path]:
+    """Of those in training: one that is written but not published yet would be adopted."""
+    return list(directory.glob("pop/*/T1_*/*.result*"))
 
 
 def workers(directory: Path, *numbers: str) -> list[int]:

@@ -26,7 +26,7 @@ from tests.support.processes import (
     workers_of,
 )
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 @pytest.fixture
@@ -94,7 +94,9 @@ def test_workers_over_ssh_begin_are_stopped_and_go_on(hosts, tmp_path):
 
 
 def run(words: list, environment: dict[str, str]) -> str:
-    done = subprocess.run([*map(str, words)], env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [*map(str, words)], env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stderr
     return (done.stdout + done.stderr).strip()
 

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import threading
-import time
 import zipfile
 from pathlib import Path
 
@@ -28,7 +27,17 @@ from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation
 from genepool.settings import changed
 from genepool.testing import make_birth
-from tests.support.dashboards import COMMAND, Client, Judge, dashboard, evolve, experiment, wait_for
+from tests.support.dashboards import (
+    COMMAND,
+    PATIENCE,
+    Client,
+    Judge,
+    dashboard,
+    evolve,
+    experiment,
+    look_anew,
+    wait_for,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -149,26 +158,46 @@ def test_workers_and_what_is_on_the_disk_are_told(client, key):
 
 
 def test_whoever_comes_back_is_told_only_what_is_new(client, key, place):
+    look_anew(client, key)
     whole = client.get(f"/api/experiments/{key}/individuals")
+    known = dict(zip(whole["rows"]["id"], whole["rows"]["state"], strict=True))
     assert client.get(f"/api/experiments/{key}/individuals?since={whole['cursor']}")["rows"]["index"] == []
     feed = client.events(key, since=whole["cursor"])
     assert next(feed)[0] == "standing"  # nothing to tell but how things stand
     evolve(Experiment.open(place / "one"), 3)
-    name, cursor, message = next(one for one in feed if one[0] == "rows")
-    feed.close()
-    assert name == "rows"
-    new = set(message["rows"]["id"]) - set(whole["rows"]["id"])
-    assert 1 <= len(new) <= 4
-    assert len(message["rows"]["id"]) < len(whole["rows"]["id"])
+    told, cursor = caught_up(feed, place / "one", known)
+    new = told - set(whole["rows"]["id"])
+    assert 3 <= len(new) <= 4
+    assert len(told) < len(whole["rows"]["id"])
+    before = living(known)
     evolve(Experiment.open(place / "one"), 2)
     again = client.events(key, since="0-0", last=cursor)  # the browser's own way
-    missed = next(document for name, _, document in again if name == "rows")
-    again.close()
-    assert not new <= set(missed["rows"]["id"])
+    missed, _ = caught_up(again, place / "one", known)
+    stayed = before & living(known)
+    assert stayed and not stayed & missed
     strange = client.events(key, since="feedbeef-17")
     assert next(strange)[0] == "reset"
-    assert len(next(strange)[2]["rows"]["id"]) >= 45
+    assert set(next(strange)[2]["rows"]["id"]) == set(known)
+    assert len(known) >= 45
     strange.close()
+
+
+def caught_up(feed, directory, known):
+    """Whom a feed has told of, and its cursor, once it has told all that is in the directory."""
+    truth = {row.id: row.state.value for row in Experiment.open(directory).history().rows.values()}
+    told = set()
+    for name, cursor, document in feed:
+        if name == "rows":
+            known.update(zip(document["rows"]["id"], document["rows"]["state"], strict=True))
+            told.update(document["rows"]["id"])
+            if known == truth:
+                feed.close()
+                return told, cursor
+    raise AssertionError("the feed has ended")
+
+
+def living(known):
+    return {identity for identity, state in known.items() if state == "A"}
 
 
 @pytest.mark.parametrize(
@@ -281,7 +310,7 @@ def test_time_goes_on_while_the_best_is_trained_to_the_end(tmp_path, monkeypatch
     evolve(experiment(tmp_path / "e", "time=10", "finish=0.4"), 5)
     population = DirectoryPopulation.open(tmp_path / "e")
     population.create(make_birth())
-    now = time.time()
+    now = max(row.result.finished for row in Experiment.open(tmp_path / "e").history().finished())
     os.utime(tmp_path / "e" / "workers" / population.who / "info.json", (now + began, now + began))
     reader = Reader(tmp_path / "e")
     reader.refresh()
@@ -323,7 +352,7 @@ def test_ctrl_c_ends_it_in_peace(tmp_path):
     )
     Client(process.stdout.readline().split()[1].decode()).keys()  # it serves
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (0, b"")
 
 

@@ -432,7 +432,11 @@ SEEN = {
 
 @pytest.mark.parametrize(
     ("name", "size", "scheme"),
-    [("phone", (390, 844), "dark"), ("phone-by-day", (390, 844), "light"), ("dark", (1280, 860), "dark")],
+    [
+        ("phone", (390, 844), "dark"),
+        pytest.param("phone-by-day", (390, 844), "light", marks=pytest.mark.thorough),
+        ("dark", (1280, 860), "dark"),
+    ],
 )
 def test_it_fits_a_phone_and_the_night(browser, client, name, size, scheme):
     screen = {"width": size[0], "height": size[1]}

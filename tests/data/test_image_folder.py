@@ -292,7 +292,7 @@ def test_a_class_of_val_that_is_not_in_train_is_named(image_folder):
         open_source(image_folder({}, root="set"))
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", ["itself", "root", "twin", "broken", "pipe"])
 def test_odd_links_end_in_a_sentence(image_folder, kind):
     folder = image_folder({"a": 3, "b": 3})

@@ -15,7 +15,7 @@ from genepool.data import open_source
 from genepool.data.dataset import prepare
 from genepool.errors import GenepoolError
 
-EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "5000"))
+EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "1000"))
 
 
 def _saved(image: Image.Image, kind: str, **options: object) -> bytes:
@@ -127,16 +127,29 @@ def playground(tmp_path_factory) -> Playground:
     return Playground(tmp_path_factory.mktemp("fuzz") / "images")
 
 
-@pytest.mark.timeout(0 if EXAMPLES > 5000 else 300)
+FOLDERS = {
+    "place": st.sampled_from(["a", "a", "a", "a", "b", "c", "train", "."]),
+    "name": NAMES,
+    "content": contents(),
+    "oddity": st.sampled_from(["none"] * 25 + ["folder", "loop", "itself", "pipe", "gone"]),
+    "size": st.sampled_from([None, None, (4, 7), (1, 1)]),
+}
+
+
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    place=st.sampled_from(["a", "a", "a", "a", "b", "c", "train", "."]),
-    name=NAMES,
-    content=contents(),
-    oddity=st.sampled_from(["none"] * 25 + ["folder", "loop", "itself", "pipe", "gone"]),
-    size=st.sampled_from([None, None, (4, 7), (1, 1)]),
-)
+@given(**FOLDERS)
 def test_any_folder_gives_images_or_a_sentence(playground, place, name, content, oddity, size):
+    gives_images_or_a_sentence(playground, place, name, content, oddity, size)
+
+
+@pytest.mark.thorough
+@settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(**FOLDERS)
+def test_any_of_thousands_gives_images_or_a_sentence(playground, place, name, content, oddity, size):
+    gives_images_or_a_sentence(playground, place, name, content, oddity, size)
+
+
+def gives_images_or_a_sentence(playground, place, name, content, oddity, size):
     try:
         playground.disturb(place, name, content, oddity)
         source = open_source(playground.root, size=size)

@@ -12,7 +12,7 @@ from genepool.dna.zoo import ZOO, zoo
 from genepool.errors import GenepoolError, InvalidDNAError
 from tests.support.networks import chain, conv, random_dna
 
-FUZZ_EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "5000"))
+FUZZ_EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "1000"))
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -117,9 +117,23 @@ def nearly_dna(draw):
     return text
 
 
+TEXTS = st.one_of(nearly_dna(), st.binary(max_size=200), JSON.map(lambda value: json.dumps(value).encode()))
+
+
 @settings(max_examples=FUZZ_EXAMPLES, deadline=None)
-@given(st.one_of(nearly_dna(), st.binary(max_size=200), JSON.map(lambda value: json.dumps(value).encode())))
+@given(TEXTS)
 def test_the_decoder_answers_with_a_valid_dna_or_with_our_error(text):
+    answers(text)
+
+
+@pytest.mark.thorough
+@settings(max_examples=5000, deadline=None)
+@given(TEXTS)
+def test_the_decoder_answers_thousands_of_times(text):
+    answers(text)
+
+
+def answers(text):
     try:
         dna = decode(text)
     except GenepoolError as error:

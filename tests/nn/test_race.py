@@ -7,12 +7,13 @@ import torch
 from genepool.dna import requirements
 from genepool.errors import DataError
 from genepool.evaluation import Plan, Race
+from genepool.nn import trainer
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
 from genepool.nn.step_count import IMAGES, Pace, Referee, judge
 from genepool.nn.trainer import Recipe, Training
 from genepool.nn.weights import from_bytes
-from tests.nn.test_step_count import Clock
+from tests.nn.test_step_count import Clock, Ticking
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
@@ -98,7 +99,8 @@ def test_a_repetition_follows_the_record_and_not_the_look(rival, fashion):
 
 @pytest.mark.parametrize("rival", [UNBEATABLE, POOR])
 @pytest.mark.parametrize("averaging", [0.0, 0.7])
-def test_trainings_by_time_repeat_too(rival, averaging, fashion):
+def test_trainings_by_time_repeat_too(rival, averaging, fashion, monkeypatch):
+    monkeypatch.setattr(trainer, "Pace", Ticking)
     ours = evaluator(fashion, msgspec.structs.replace(RECIPE, averaging=averaging))
     first = ours.evaluate(DNA, seed=3, plan=against(rival, seconds=0.8))
     assert first.evaluation.raced == ("stopped" if rival == UNBEATABLE else "longer")

@@ -210,6 +210,7 @@ def test_a_checkpoint_of_another_network_is_refused(fashion):
         evaluator.evaluate(chain(conv("a")), seed=0, checkpoint=b"rubbish")
 
 
+@pytest.mark.thorough
 @pytest.mark.whole
 def test_the_initial_network_reaches_23_percent_on_cifar_10(whole_data, tmp_path):
     """The paper's settings, 25,600 steps; the channel means alone give about 23 %."""

@@ -40,7 +40,14 @@ def problems_of(seed: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("batch", range(SEEDS // BATCH))
+QUICK = 2
+"""Batches that the quick tests go through; each has every plan several times."""
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [*range(QUICK), *(pytest.param(batch, marks=pytest.mark.thorough) for batch in range(QUICK, SEEDS // BATCH))],
+)
 def test_nothing_is_lost(batch: int) -> None:
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         assert problems_of(seed) == [], seed

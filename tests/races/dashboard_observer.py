@@ -14,7 +14,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from genepool.analysis import History
 from genepool.dashboard import export
 from genepool.dashboard.reader import Reader
 from genepool.population import DirectoryView
-from tests.support.dashboards import Client, dashboard, wait_for
+from tests.support.dashboards import Client, dashboard, look_anew, wait_for
 
 Everybody = dict[str, list[Any]]
 """State and fitness by ID."""
@@ -41,7 +40,7 @@ class Onlooker:
 
     def verdict(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
         """Ends it, after everybody else has ended: figures, and what it saw that was not so."""
-        output, _ = self._process.communicate(timeout=300)
+        output, _ = self._process.communicate(timeout=600)
         if self._process.returncode:
             return {}, [("dashboard", f"it ended with exit code {self._process.returncode}; its message is above")]
         seen = json.loads(output)
@@ -118,13 +117,8 @@ class Follower:
 
     def end(self) -> None:
         """After the last change: waits until it has been told."""
-        now = time.time()
-
-        def is_told() -> bool:
-            standing = self._client.standing(self._key)
-            return bool(self.troubles - {""}) or (standing["seen_at"] > now and standing["cursor"] == self._cursor)
-
-        wait_for(is_told)
+        look_anew(self._client, self._key)
+        wait_for(lambda: self.troubles - {""} or self._client.standing(self._key)["cursor"] == self._cursor)
         self._over.set()
         self._thread.join()
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+
+import msgspec
 
 from genepool.dna import decode
 from genepool.population import DirectoryView, Files, Record, State
 from genepool.population.check import check
-from genepool.population.directory import names
 from genepool.population.directory.archive import read_events
 from genepool.population.directory.contents import sha256
 from genepool.population.directory.log import read_logs
+from genepool.population.directory.population import names
+from genepool.population.directory.workers import Info
 from genepool.population.individual import FREE
 from genepool.testing import ToyEvaluator, toy_fitness
 from tests.races.plan import Plan
@@ -40,6 +43,21 @@ class Verdict:
     figures: Mapping[str, int | float | str]
     faults: list[tuple[str, str]]
     """The invariant and a sentence."""
+
+
+def is_settled(path: Path, plan: Plan, alive: Collection[int]) -> bool:
+    """Whether processes that are alive have found everything that others left, and the population has its size."""
+    sweep = DirectoryView.open(path).sweep()
+    owned = [i for i in sweep.individuals if i.state in (State.TRAINING, State.STAGING, State.COLLECTED)]
+    least, most = plan.bounds
+    return least <= sweep.census().living <= most and all(_process_of(path, i.owner) in alive for i in owned)
+
+
+def _process_of(path: Path, who: str) -> int | None:
+    try:
+        return msgspec.json.decode((path / "workers" / who / "info.json").read_bytes(), type=Info).process
+    except OSError:  # nobody's
+        return None
 
 
 def judge(path: Path, testimonies: Path, plan: Plan, died_unasked: list[str]) -> Verdict:

@@ -11,6 +11,8 @@ from random import Random
 
 from tests.races.plan import BLOWS, NAPS, Plan
 
+PATIENCE = 120.0
+
 
 class Crowd:
     """Always as many workers as planned, whatever happens to them."""
@@ -18,7 +20,7 @@ class Crowd:
     def __init__(self, plan: Plan, live: Callable[[int], None]) -> None:
         self._plan, self._live = plan, live
         self._rng = Random(plan.seed)
-        self._alive: set[int] = set()
+        self.alive: set[int] = set()
         self._wakes: dict[int, float] = {}
         self._condemned: set[int] = set()
         self._started = 0
@@ -27,12 +29,12 @@ class Crowd:
 
     def start(self) -> None:
         """Forks as many as are missing."""
-        while len(self._alive) < self._plan.workers:
+        while len(self.alive) < self._plan.workers:
             self._started += 1
             process = os.fork()
             if process == 0:
                 self._live(self._started)
-            self._alive.add(process)
+            self.alive.add(process)
 
     def rage(self) -> None:
         """Blow after blow, until there were enough of each kind."""
@@ -51,20 +53,20 @@ class Crowd:
 
     def end(self) -> None:
         """Asks all to stop and waits for them."""
-        for process in self._alive:
+        for process in self.alive:
             os.kill(process, signal.SIGTERM)
             self._condemned.add(process)
-        deadline = time.monotonic() + 30
-        while self._alive and time.monotonic() < deadline:
+        deadline = time.monotonic() + PATIENCE
+        while self.alive and time.monotonic() < deadline:
             time.sleep(0.02)
             self._bury()
-        for process in self._alive:
-            self.died_unasked.append("a worker did not stop within 30 s")
+        for process in self.alive:
+            self.died_unasked.append(f"a worker did not stop within {PATIENCE:g} s")
             os.kill(process, signal.SIGKILL)
 
     def end_at_once(self) -> None:
         """For when the storm itself fails."""
-        for process in self._alive:
+        for process in self.alive:
             os.kill(process, signal.SIGKILL)
 
     def _wait(self, seconds: float) -> None:
@@ -77,23 +79,23 @@ class Crowd:
             self._bury()
 
     def _kill(self) -> None:
-        process = self._rng.choice(sorted(self._alive))
+        process = self._rng.choice(sorted(self.alive))
         self._wakes.pop(process, None)
         self._condemned.discard(process)
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
-        self._alive.discard(process)
+        self.alive.discard(process)
         self.blows["kill"] += 1
 
     def _stop(self) -> None:
-        if awake := sorted(self._alive - set(self._wakes)):
+        if awake := sorted(self.alive - set(self._wakes)):
             process = self._rng.choice(awake)
             os.kill(process, signal.SIGSTOP)
             self._wakes[process] = time.monotonic() + self._plan.lease * self._rng.choice(NAPS)
             self.blows["stop"] += 1
 
     def _terminate(self) -> None:
-        process = self._rng.choice(sorted(self._alive))
+        process = self._rng.choice(sorted(self.alive))
         self._condemned.add(process)
         os.kill(process, signal.SIGTERM)
         self.blows["terminate"] += 1
@@ -104,11 +106,11 @@ class Crowd:
 
     def _bury(self) -> None:
         """Takes note of those who ended; only those who were told to may do so."""
-        for process in list(self._alive):
+        for process in list(self.alive):
             found, status = os.waitpid(process, os.WNOHANG)
             if not found:
                 continue
-            self._alive.discard(process)
+            self.alive.discard(process)
             self._wakes.pop(process, None)
             code = os.waitstatus_to_exitcode(status)
             if code == -signal.SIGKILL:

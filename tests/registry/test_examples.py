@@ -13,7 +13,7 @@ import pytest
 
 from genepool import Experiment
 from tests.support import in_process
-from tests.support.processes import workers_of
+from tests.support.processes import PATIENCE, workers_of
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -132,7 +132,7 @@ def test_a_mutation_is_added_to_an_experiment_that_runs_and_taken_away(tmp_path)
         plugin.write_bytes((EXAMPLES / "leaky_mutation.py").read_bytes())
         done("set", directory, "mutation_odds.leak=20", "--plugin", plugin)
         with started(GENEPOOL, "worker", directory, "--plugin", plugin):
-            _wait(lambda: told_in_the_lineage(directory), seconds=60)
+            _wait(lambda: told_in_the_lineage(directory))
         plugin.unlink()
         works_on_without_it(directory)
         assert first.poll() is None  # nobody was started again for any of it
@@ -151,15 +151,15 @@ def test_workers_that_run_take_a_package_that_is_installed_meanwhile(tmp_path):
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: leaky\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text("[genepool.registry]\nleaky = leaky_package\n")
         done("set", directory, "mutation_odds.leak=20", env={**os.environ, "PYTHONPATH": str(packages)})
-        _wait(lambda: told_in_the_lineage(directory), seconds=60)
+        _wait(lambda: told_in_the_lineage(directory))
         shutil.rmtree(packages)
         works_on_without_it(directory)
         assert first.poll() is None and workers_of(directory) == [worker]
     done("run", directory, "--individuals", len(mutations(directory)) + 3)
 
 
-def _wait(condition, seconds=60):
-    deadline = time.monotonic() + seconds
+def _wait(condition):
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.3)

@@ -21,7 +21,7 @@ from genepool.settings import override, preset
 from genepool.testing import toy_evaluator
 
 COMMAND = [sys.executable, "-m", "genepool"]
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds; on a machine that is busy with other things everything takes its time."""
 
 
@@ -153,6 +153,13 @@ def dashboard(place: Path, *options: str) -> Iterator[Client]:
         process.terminate()
         _, errors = process.communicate(timeout=PATIENCE)
     assert errors == ""
+
+
+def look_anew(client: Client, key: str) -> None:
+    """Waits for a look of the dashboard that has begun from now on; one that is under way may have missed something."""
+    now = time.time()
+    ended = wait_for(lambda: (at := client.standing(key)["seen_at"]) > now and at)
+    wait_for(lambda: client.standing(key)["seen_at"] > ended)
 
 
 def wait_for(true: Callable[[], Any], seconds: float = PATIENCE) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.processes import COMMAND, wait_until
 
-PATIENCE = 180.0
+PATIENCE = 300.0
 SMALL = (
     *("--population", 6, "--steps", 150, "--seed", 1, "--set", "time=0", "--set", "lease=3"),
     *("--set", "checkpoint_every=0.5", "--set", "mutation_odds.grow-convolution=0", "--set", "mutation_odds.widen=0"),

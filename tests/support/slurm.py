@@ -43,7 +43,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmdParameters=config_overrides
 NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
-PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=6 MaxTime=INFINITE State=UP
+PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=15 MaxTime=INFINITE State=UP
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE State=UP
 """
 
@@ -80,7 +80,7 @@ class Slurm:
         wait_until(lambda: (self.root / "munge.socket").exists())
         self._start("slurmctld", "-D", "-f", str(self.root / "slurm.conf"))
         self._start("slurmd", "-D", "-f", str(self.root / "slurm.conf"))
-        wait_until(lambda: "idle" in self.run("sinfo", "-h", "-o", "%T"), 90)
+        wait_until(lambda: "idle" in self.run("sinfo", "-h", "-o", "%T"))
 
     def _start(self, *command: str) -> None:
         with (self.root / f"{command[0]}.said").open("wb") as words:
@@ -100,7 +100,7 @@ class Slurm:
 
     def run(self, *command: str) -> str:
         """What a command of Slurm's says, errors included."""
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=180)
         return done.stdout + done.stderr
 
     def start_soon(self, *jobs: str) -> None:

@@ -33,6 +33,7 @@ def test_whole_individuals_go_through_the_worker_and_its_store(fashion, monkeypa
     assert 0 < overhead < 1
 
 
+@pytest.mark.thorough
 @pytest.mark.whole
 def test_ours_and_the_plain_loop_train_the_same_network(whole_data, monkeypatch):
     from genepool.data import SOURCES, open_source

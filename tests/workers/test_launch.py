@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -16,7 +18,7 @@ from click.testing import CliRunner, Result
 from genepool.cli import cli
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
-from tests.support.processes import steps_done, training, wait_until
+from tests.support.processes import steps_done, training, wait_until, workers_of
 
 SECRET = "s3cret-t0ken-of-nobody"
 
@@ -108,15 +110,22 @@ def test_workers_over_ssh_begin_end_and_hand_over(directory, tmp_path):
     Experiment.open(directory).set({"steps": 1_000_000, "individuals": 0})
     script = tmp_path / "workers.sh"
     assert launch("ssh", directory, "--workers", 2, "--hosts", "alpha,beta", "--out", script).exit_code == 0
-    assert subprocess.run(["bash", script], env={**os.environ, **env}, check=False).returncode == 0
-    assert (tmp_path / "hosts").read_text().split() == ["alpha", "beta"]
-    wait_until(lambda: sum(steps_done(directory, one.owner) > 0 for one in training(directory)) == 2)
-    assert subprocess.run(["bash", script, "stop"], env={**os.environ, **env}, check=False).returncode == 0
-    wait_until(lambda: {one.owner for one in training(directory)} == {"free0000"})
-    for number in (0, 1):
-        pid = int((directory / f"logs/ssh-{number}.pid").read_text())
-        wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists())
-        assert "received SIGTERM" in (directory / f"logs/ssh-{number}.log").read_text()
+    try:
+        assert subprocess.run(["bash", script], env={**os.environ, **env}, check=False).returncode == 0
+        assert (tmp_path / "hosts").read_text().split() == ["alpha", "beta"]
+        wait_until(lambda: sum(steps_done(directory, one.owner) > 0 for one in training(directory)) == 2)
+        assert subprocess.run(["bash", script, "stop"], env={**os.environ, **env}, check=False).returncode == 0
+        wait_until(lambda: {one.owner for one in training(directory)} == {"free0000"})
+        for number in (0, 1):
+            pid = int((directory / f"logs/ssh-{number}.pid").read_text())
+            wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists())
+            assert "received SIGTERM" in (directory / f"logs/ssh-{number}.log").read_text()
+    finally:
+        loops = [int(note.read_text()) for note in (directory / "logs").glob("ssh-*.pid")]
+        for process in (*loops, *workers_of(directory)):
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                if str(directory) in Path(f"/proc/{process}/cmdline").read_text():
+                    os.kill(process, signal.SIGKILL)
 
 
 def put(path: Path, script: str) -> None:

@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import socket
+import statistics
 import time
 from pathlib import Path
 
@@ -61,10 +62,12 @@ def test_an_error_of_the_server_arrives_with_its_number(tmp_path):
 def test_many_calls_a_second(tmp_path):
     """Nagle's algorithm or delayed acknowledgements would make each large call take 40 ms."""
     files, data = ServedFiles(Wire(served(tmp_path)), durability="fast"), bytes(100_000)
-    start = time.perf_counter()
+    times = []
     for _ in range(50):
+        start = time.perf_counter()
         files.overwrite(f"{tmp_path}/weights", data)
-    assert time.perf_counter() - start < 1.0
+        times.append(time.perf_counter() - start)
+    assert statistics.quantiles(times)[0] < 0.02  # other work on the machine may make most calls slower, not all
 
 
 @pytest.mark.parametrize("key", [b"", bytes(32)])
@@ -118,4 +121,4 @@ def test_answers_of_a_server_that_was_killed_are_lost(tmp_path):
 
 def _serve(root: Path, pipe) -> None:
     pipe.send(served(root))
-    time.sleep(60)
+    time.sleep(600)
