@@ -70,8 +70,8 @@ def test_a_directory_that_is_not_ours_is_left_alone(tmp_path):
 def test_a_newer_format_is_told_apart(tmp_path):
     Experiment.create(tmp_path / "e", LAPTOP)
     place = tmp_path / "e" / "experiment.json"
-    place.write_text(place.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(PopulationFormatError, match="format 2"):
+    place.write_text(place.read_text().replace('"format": 2', '"format": 3'))
+    with pytest.raises(PopulationFormatError, match="format 3"):
         Experiment.open(tmp_path / "e")
 
 
