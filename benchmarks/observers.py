@@ -37,6 +37,7 @@ from benchmarks.dashboard import served
 from benchmarks.old_experiment import grow, large
 from benchmarks.seeding import ancestor
 from genepool.dna import encode
+from genepool.evolution import Surroundings
 from genepool.experiment import Experiment
 from genepool.testing import ToyEvaluator
 
@@ -95,7 +96,7 @@ def server_share(folder: Path, count: int, seconds: float) -> float:
 
 def pretend(place: Path, number: int) -> None:
     """A worker whose trainings take a second and no processor."""
-    Experiment.open(place).worker(number, lambda version: ToyEvaluator(steps=10, seconds=1.0), lambda: None).run()
+    Experiment.open(place).worker(number, lambda version: ToyEvaluator(steps=10, seconds=1.0), Surroundings()).run()
 
 
 # -- throughput of workers ---------------------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ from random import Random
 
 from benchmarks.seeding import WEIGHTS
 from benchmarks.simultaneous import Work, timed
-from genepool.dna import DNA
-from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Observer, Plan, Trained, ignore
-from genepool.evolution import Worker
+from genepool.evaluation import Evaluation, Observer, Trained, TrainingRequest, ignore
+from genepool.evolution import Surroundings, Worker
 from genepool.experiment import Experiment
 from genepool.population import DirectoryPopulation, Files
 from genepool.population.directory.files import Durability
@@ -27,19 +26,11 @@ class Instant:
     def __init__(self) -> None:
         self.count = 0
 
-    def evaluate(
-        self,
-        dna: DNA,
-        *,
-        seed: int,
-        inherited: bytes | None = None,
-        checkpoint: bytes | None = None,
-        observe: Observer = ignore,
-        plan: Plan = EVERYTHING_AS_SET,
-    ) -> Trained:
+    def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
+        """See genepool.evaluation.Evaluator."""
         self.count += 1
-        names = tuple(edge.id for edge in dna.convs)
-        evaluation = Evaluation(fitness=seed % 10_000 / 10_000, parameters=2500, steps=100, inherited=names)
+        names = tuple(edge.id for edge in request.dna.convs)
+        evaluation = Evaluation(fitness=request.seed % 10_000 / 10_000, parameters=2500, steps=100, inherited=names)
         return Trained(evaluation, WEIGHTS)
 
 
@@ -55,7 +46,7 @@ class Stepper:
             Random(),
             rules=experiment.rules,
             evaluator=lambda version: self._evaluator,
-            reason_to_stop=lambda: "enough" if self._enough() else None,
+            surroundings=Surroundings(reason_to_stop=lambda: "enough" if self._enough() else None),
         )
 
     def until(self, enough: Callable[[], bool]) -> int:

@@ -7,7 +7,7 @@
     Worker       one worker's loop, for programs that start workers in their own way (`Experiment.worker` makes one)
     Mutation     what a mutation of one's own looks like
     DNA          the graph that encodes a network
-    Model        a trained network: of an experiment, or from an exported file
+    TrainedModel  a trained network, from an experiment or an exported file
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from genepool.dna import DNA
     from genepool.evolution import Worker
     from genepool.experiment import Experiment
-    from genepool.experiment.trained_model import Model
+    from genepool.export.trained_model import TrainedModel
     from genepool.mutations import Mutation
     from genepool.settings import Settings, preset
 
 __version__ = "0.1.0.dev0"
-__all__ = ["ImageClassifier", "Experiment", "Settings", "preset", "Worker", "Mutation", "DNA", "Model"]
+__all__ = ["ImageClassifier", "Experiment", "Settings", "preset", "Worker", "Mutation", "DNA", "TrainedModel"]
 
 _HOMES = {
     "ImageClassifier": "genepool.classifier",
@@ -34,7 +34,7 @@ _HOMES = {
     "Worker": "genepool.evolution",
     "Mutation": "genepool.mutations",
     "DNA": "genepool.dna",
-    "Model": "genepool.experiment.trained_model",
+    "TrainedModel": "genepool.export.trained_model",
 }
 
 

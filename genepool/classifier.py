@@ -29,15 +29,14 @@ from genepool import settings as names
 from genepool.data import ArraySource
 from genepool.data.arrays import pixel_scale, to_pixels
 from genepool.data.dataset import prepare
+from genepool.data.paths import save_file
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
 from genepool.experiment import Experiment, source_of
-from genepool.experiment.publish import best_of
 from genepool.export import source as safetensors_form
 from genepool.export.facts import Facts
-from genepool.export.formats import read_model
 from genepool.export.network import Network
-from genepool.export.prediction import image_files, read_image
-from genepool.nn.weights import write_weights
+from genepool.export.publish import read_model
+from genepool.export.trained_model import image_files, read_image
 from genepool.registry import load as load_plugins
 
 IMAGES = "images.npz"
@@ -153,7 +152,8 @@ class ImageClassifier:
         by_path = isinstance(X, (str, os.PathLike))
         experiment, classes, scale = self._of_path(X, y) if by_path else self._of_arrays(X, y)
         _evolve(experiment, self.plugins, self._teller())
-        self.facts_, self._network = best_of(experiment, prepare(experiment.source()))
+        model = experiment.model()
+        self.facts_, self._network = model.facts, model.network
         self._scale = scale
         self.classes_ = np.array(self.facts_.classes) if classes is None else classes
         return self
@@ -257,7 +257,7 @@ class ImageClassifier:
         target = Path(path)
         if target.suffix != ".safetensors":
             raise DataError(f"The name '{shown(target)}' must end in .safetensors.")
-        write_weights(self._document(), target)
+        save_file(target, self._document(), "model")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ImageClassifier:

@@ -1,7 +1,6 @@
-"""The seam between evolution and torch: what is asked of an evaluator, and what it answers.
+"""The seam between evolution and torch: what an evaluator receives and what it returns.
 
-Evolution hands a DNA over and gets a fitness back; it knows nothing of torch. Weights pass as bytes that only the
-evaluator can read.
+Evolution passes a DNA and receives a fitness; it never imports torch. Weights are bytes that only evaluators can read.
 """
 
 from __future__ import annotations
@@ -15,123 +14,129 @@ from genepool.dna import DNA
 
 
 class Progress(NamedTuple):
-    """A look at a training that goes on."""
+    """The state of a training that is still running."""
 
     step: int
     """Steps done."""
     steps: int
-    """Steps in all."""
+    """Steps in total."""
     loss: float
     checkpoint: Callable[[], bytes]
-    """Makes the bytes from which the training can be resumed at this very step."""
+    """Return the bytes from which the training can be resumed at exactly this step."""
 
 
 Observer = Callable[[Progress], None]
-"""Called now and then by the training loop itself. What it raises ends the training."""
+"""Called regularly by the training loop. An exception that it raises ends the training."""
 
 
 def ignore(progress: Progress) -> None:
-    """The observer that does not look."""
+    """The observer that does nothing."""
 
 
 Verdict = Literal["stopped", "longer", "kept"]
-"""On a child on its way: it clearly loses against its parent, it clearly wins, or neither."""
+"""The outcome of a race: the child clearly loses against its parent, it clearly wins, or neither."""
 
 
 class Race(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One look at a child on its way, which may end its training or make it longer."""
+    """A comparison of a child with its parent during its training, which may end the training or extend it."""
 
     look: float
-    """The part of the training after which it is looked at."""
+    """The fraction of the training after which the child is measured."""
     rival: float
     """The parent's accuracy."""
     stretch: float = 1.0
-    """What a winner's remaining steps are multiplied by."""
+    """The factor by which a winner's remaining steps are multiplied."""
     verdict: Verdict | None = None
-    """Repeats a training that was looked at: nobody looks, and the plan's turns say what came of it."""
+    """The recorded outcome when a training is repeated: nothing is measured, and `step_decisions` has the steps."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one individual's training gets, where that is not the same for all. Empty: what the settings say.
+class TrainingBudget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the training of one individual gets, if it differs from the settings.
 
     It is part of the birth record, so that a training can be repeated.
     """
 
     seconds: float = 0.0
-    """Time for the steps; how many fit is measured with the first few of them. 0: the settings' number of steps."""
+    """Time for the steps; the first few steps show how many fit. 0: the number of steps in the settings."""
     flops: float = 0.0
-    """The same, counted in operations of training."""
-    most: int = 0
-    """Steps at most where they go by time or operations, since small networks would take very many; 0: any number."""
-    turns: tuple[tuple[int, int], ...] = ()
-    """Steps done and steps in all, wherever the latter was decided: repeats a training that went by time, or raced."""
+    """The same limit as FLOPs of training."""
+    max_steps: int = 0
+    """The most steps that `seconds` or `flops` may buy, since small networks would take very many; 0: no limit."""
+    step_decisions: tuple[tuple[int, int], ...] = ()
+    """Pairs of steps done and steps in total, one per decision: repeats a training limited by time or by a race."""
     crop: float = 1.0
-    """The side of the crops that it is trained on, as a share of the image's."""
-    heat: float = 1.0
-    """Times the learning rate of the DNA."""
+    """The side of the training crops as a fraction of the image's side."""
+    learning_rate_factor: float = 1.0
+    """Multiplies the learning rate in the DNA."""
     threads: int = 0
-    """To compute with, which the last bits of sums depend on; 0: those of the process."""
+    """Threads to compute with; the last bits of sums depend on them. 0: as many as the process has."""
     precision: str = ""
-    """Repeats a training in the arithmetic that it had: `float32`, or any other for mixed; empty: as set."""
+    """Repeats a training in its original arithmetic: `float32`, or any other value for mixed. Empty: as configured."""
     race: Race | None = None
 
 
-EVERYTHING_AS_SET = Plan()
+AS_CONFIGURED = TrainingBudget()
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an individual in training. The keys of its JSON form are documented and stay."""
+    """The outcome of an individual's training. The keys of its JSON form are documented in docs/json.md."""
 
     fitness: float
-    """What selection goes by: the accuracy, unless the objective says otherwise; 0 for a network that could not be
-    trained (-1 where there is a limit of milliseconds: see genepool/evaluation.py)."""
+    """The value that selection compares: the accuracy, unless the objective is another one. For a network that could
+    not be trained, `Objective.untrained`."""
     accuracy: float | None = None
-    """On the validation images, 0 to 1; None where nobody measured it apart from the fitness."""
+    """Accuracy on the validation images, 0 to 1; None if it was not measured apart from the fitness."""
     reason: str | None = None
-    """Why it could not be trained."""
+    """Why the network could not be trained."""
     parameters: int = 0
     flops_forward: int = 0
-    """Of one validation batch: the paper's F_v."""
+    """FLOPs of one validation batch: the paper's F_v."""
     flops_image: int = 0
-    """Of one image, forward."""
+    """FLOPs of the forward pass of one image."""
     milliseconds: float | None = None
-    """Of the inference of one image; None where it was not measured."""
+    """Inference time of one image; None if it was not measured."""
     flops_training: int = 0
-    """Of one training step: the paper's F_t."""
+    """FLOPs of one training step: the paper's F_t."""
     flops: int = 0
-    """Spent on this individual: F_t N_t + F_v N_v."""
+    """FLOPs spent on this individual: F_t N_t + F_v N_v."""
     steps: int = 0
     """Training steps taken."""
     inherited: tuple[str, ...] = ()
-    """Names of the tensors taken over from the parent."""
+    """Names of the tensors taken over from the parents."""
     second: tuple[str, ...] = ()
     """Names of those among them that came from the second parent."""
     fresh: tuple[str, ...] = ()
-    """Names of the tensors drawn anew."""
+    """Names of the tensors that were initialised at random."""
     losses: tuple[tuple[int, float], ...] = ()
-    """The training loss at some steps."""
+    """Pairs of step and training loss."""
     seconds: float = 0.0
-    """In all."""
+    """Total time."""
     stepping: float = 0.0
-    """Of these, in training steps but the first: the rest is overhead."""
+    """The part of `seconds` spent in all training steps but the first; the rest is overhead."""
     step_seconds: float = 0.0
-    """Of one step."""
+    """Time of one training step."""
     precision: str = ""
-    """What the steps were computed in: float32, bfloat16 or float16; empty where nobody wrote it down."""
-    turns: tuple[tuple[int, int], ...] = ()
-    """Steps done and steps in all, wherever the latter was decided by time or by a race."""
+    """The arithmetic of the steps: float32, bfloat16 or float16; empty if it was not recorded."""
+    step_decisions: tuple[tuple[int, int], ...] = ()
+    """Pairs of steps done and steps in total, one per decision, if time or a race set the number of steps."""
     raced: Verdict | None = None
-    """What the race against its parent came to, where there was one."""
+    """The outcome of the race against the parent, if there was one."""
     look: tuple[int, float] | None = None
-    """The step at which it was looked at, and its accuracy then, on some of the validation images."""
+    """The step at which the race was decided, and the accuracy then, on some of the validation images."""
 
 
-class Second(NamedTuple):
-    """What a child has from its second parent."""
+class TrainingRequest(msgspec.Struct, frozen=True):
+    """One individual to be trained and validated."""
 
-    form: str
-    """How the two are brought together: a name of genepool.mutations.recombination."""
-    weights: bytes
+    dna: DNA
+    seed: int
+    inherited: tuple[bytes, ...] = ()
+    """The weights of each parent that passes them on; empty: random weights."""
+    recombination: str = ""
+    """How the weights of two parents are combined: a name from genepool.mutations.recombination."""
+    checkpoint: bytes | None = None
+    """Where an interrupted training of the same request continues."""
+    budget: TrainingBudget = AS_CONFIGURED
 
 
 class Trained(NamedTuple):
@@ -139,26 +144,16 @@ class Trained(NamedTuple):
 
     evaluation: Evaluation
     weights: bytes | None
-    """None if it could not be trained."""
+    """None if the network could not be trained."""
 
 
 class Evaluator(Protocol):
     """Trains and validates individuals."""
 
-    def evaluate(
-        self,
-        dna: DNA,
-        *,
-        seed: int,
-        inherited: bytes | None = None,
-        checkpoint: bytes | None = None,
-        observe: Observer = ignore,
-        plan: Plan = EVERYTHING_AS_SET,
-        second: Second | None = None,
-    ) -> Trained:
-        """Trains the DNA from the parent's weights where they fit, or goes on from a checkpoint, and validates it.
+    def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
+        """Train a network from its parents' weights or from a checkpoint, and validate it.
 
-        A network that is too large, diverges or runs out of memory is an answer (fitness 0 and a reason), not an
+        A network that is too large, diverges or runs out of memory is a result (fitness 0 and a reason), not an
         exception.
         """
         ...
@@ -168,20 +163,21 @@ WORST = -1.0
 
 
 class Objective(msgspec.Struct, frozen=True, kw_only=True):
-    """How accuracy and cost become one number."""
+    """How accuracy, FLOPs and inference time become one fitness."""
 
     kind: Literal["accuracy", "accuracy-per-flops"] = "accuracy"
     flops_weight: float = 0.07
     flops_target: float = 1e6
-    """Of one image; those below cost nothing."""
+    """FLOPs per image below which a network is not penalised."""
     max_milliseconds: float = 0.0
-    """Of the inference of one image; 0: any time, and none is measured."""
+    """Limit on the inference time of one image; 0: no limit, and the time is not measured."""
 
     def fitness(self, accuracy: float, flops: int, milliseconds: float | None = None) -> float:
-        """Of a trained network, with the FLOPs of one image.
+        """Return the fitness of a trained network, given the FLOPs of one image.
 
-        Differs from the paper where it is not accuracy alone. A network that takes longer than the limit lives, but
-        below zero, where none is that keeps it; the nearer to the limit, the better, so that evolution finds back.
+        Differs from the paper where it is not accuracy alone. A network that exceeds the time limit stays alive, but
+        below zero, and therefore below every network within the limit. The closer it is to the limit, the higher its
+        fitness, so that evolution finds its way back.
         """
         value = self._value(accuracy, flops)
         if self.max_milliseconds and milliseconds is not None and milliseconds > self.max_milliseconds:
@@ -189,12 +185,12 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
         return value
 
     def _value(self, accuracy: float, flops: int) -> float:
-        """Accuracy times (FLOPs over the target) to the power of minus the weight, where they are over it; 0 to 1.
+        """Return accuracy * (flops / target) ** -weight, or the accuracy alone if FLOPs are below the target.
 
-        A product, as in MnasNet (Tan et al., 2019): ten times the FLOPs cost the same share of the accuracy, wherever
-        they are added, and no trained network falls below one that could not be trained. What is below the target is
-        free, since evolution begins with next to no FLOPs: a first convolution, a hundred times dearer and not yet
-        trained, would lose against the trivial network.
+        A product, as in MnasNet (Tan et al., 2019): ten times the FLOPs always cost the same fraction of the accuracy,
+        and no trained network falls below one that could not be trained. FLOPs below the target are free because
+        evolution begins with almost none: a first convolution, a hundred times as expensive and not yet trained, would
+        lose against the trivial network.
         """
         if self.kind == "accuracy":
             return accuracy
@@ -202,5 +198,5 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def untrained(self) -> float:
-        """Of a network that could not be trained: the lowest there is."""
+        """The lowest possible fitness, for networks that could not be trained."""
         return WORST if self.max_milliseconds else 0.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import genepool
-from genepool import DNA, Experiment, Model, Mutation, Worker, preset
+from genepool import DNA, Experiment, Mutation, TrainedModel, Worker, preset
 from genepool.dna import initial
 from genepool.errors import DataError
 from genepool.experiment.start import find_start
@@ -37,10 +37,10 @@ def test_an_experiment_tells_of_itself(experiment):
 
 
 def test_a_model_answers_and_is_saved(experiment, tmp_path):
-    model = Model.of(experiment)
+    model = experiment.model()
     images = np.random.default_rng(0).integers(0, 255, (5, 28, 28), dtype=np.uint8)
     model.save(tmp_path / "model.safetensors")
-    other = Model.load(tmp_path / "model.safetensors")
+    other = TrainedModel.load(tmp_path / "model.safetensors")
     assert np.array_equal(other.probabilities(images), model.probabilities(images))
     assert set(model.predict(images)) <= set(model.classes)
     assert isinstance(model.dna, DNA) and model.dna == experiment.best().dna

@@ -39,7 +39,7 @@ def bench() -> None:
 def engine(data_dir: Path | None, quick: bool, repetitions: int, out: Path, as_json: bool) -> None:
     """Training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10, in one run."""
     from genepool.data import SOURCES
-    from genepool.nn.weights import require_writable
+    from genepool.data.paths import require_writable
     from genepool.testing.bench.individuals import train_individuals
     from genepool.testing.bench.training import Benchmark
 
@@ -132,7 +132,7 @@ def _scale_page(outcomes: list[Outcome]) -> str:
             f"{o.individuals:,}",
             f"{100 * o.idle:.2f} %",
             f"{o.simulated_hours:.2f}",
-            f"{o.steps_an_hour:,.0f}",
+            f"{o.steps_per_hour:,.0f}",
             f"{o.smallest:,}-{o.largest:,}" if o.largest else "growing",
             amount(o.flops),
             f"{amount(o.memory)}B",

@@ -11,6 +11,7 @@ import click
 
 from genepool.cli.options import CHANNELS, JSON, PLUGIN, json_text
 from genepool.cli.text import amount, numbers, table
+from genepool.data.paths import save_file
 from genepool.dna import DNA, Conv, Shape, codec
 from genepool.dna.flops import CLASSIFIER, Requirements
 from genepool.dna.flops import requirements as requirements_of
@@ -56,7 +57,7 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
         names.append(name)
     click.echo(f"mutations: {', '.join(names)}", err=True)
     if out is not None:
-        codec.write(child, out)
+        save_file(out, codec.encode(child).encode() + b"\n", "DNA")
     if as_json:
         click.echo(json_text({"mutations": names, "seed": seed, "dna": msgspec.Raw(codec.encode(child).encode())}))
     elif out is None:
@@ -75,7 +76,7 @@ def zoo(name: str, channels: int, out: Path | None) -> None:
     if out is None:
         click.echo(codec.encode(individual))
     else:
-        codec.write(individual, out)
+        save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
 
 
 def _read(file: Path) -> DNA:

@@ -35,13 +35,13 @@ def ensemble(
     """
     from genepool.data.dataset import prepare
     from genepool.experiment import Experiment
-    from genepool.experiment.ensemble import check_alike
+    from genepool.experiment.ensemble import check_same_data
     from genepool.experiment.ensemble import ensemble as make
-    from genepool.experiment.publish import SUFFIXES, check_target
+    from genepool.export.publish import check_target
 
     experiments = [Experiment.open(directory) for directory in directories]
-    check_alike(experiments)
-    target = check_target(experiments[0], name, out or Path(f"ensemble{SUFFIXES[name]}"), force)
+    check_same_data(experiments)
+    target = check_target("ensemble", name, out, force)
     with download_progress() as progress:
         source = experiments[0].source(data_dir, progress)
     made = make(experiments, top=top, source=source, data=prepare(source), name=name, target=target)

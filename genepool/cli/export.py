@@ -38,14 +38,15 @@ def export(
     """
     from genepool.data.dataset import prepare
     from genepool.experiment import Experiment
-    from genepool.experiment.publish import check_target
-    from genepool.experiment.publish import export as write
+    from genepool.experiment.best import model_to_export
+    from genepool.export.publish import check_target, write_model
 
     experiment = Experiment.open(directory)
-    target = check_target(experiment, name, out, force)
+    target = check_target(experiment.path.resolve().name, name, out, force)
     with download_progress() as progress:
         data = prepare(experiment.source(data_dir, progress))
-    written = write(experiment, identities, data, name=name, target=target)
+    model = model_to_export(experiment, experiment.history(), identities, data)
+    written = write_model(model, data, name=name, target=target)
     if as_json:
         click.echo(json_text(written))
         return

@@ -19,10 +19,10 @@ def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
 
     Nothing in the model is run: a changed model.py changes nothing here. What is written has answered like the model.
     """
+    from genepool.data.paths import require_writable, save_file
     from genepool.dna import codec
     from genepool.errors import DataError, shown
     from genepool.experiment.start import from_model
-    from genepool.nn.weights import require_writable, write_weights
 
     if out.suffix != ".json":
         raise DataError(f"The name '{shown(out)}' must end in .json; the weights go beside it.")
@@ -30,10 +30,10 @@ def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
     for path in (out, weights):
         require_writable(path)
         if path.exists() and not force:
-            raise DataError(f"'{shown(path)}' exists already; choose another name by --out, or replace it by --force.")
+            raise DataError(f"'{shown(path)}' already exists; choose another name with --out or add --force.")
     start = from_model(model, member)
-    write_weights(start.weights or b"", weights)
-    codec.write(start.dna, out)
+    save_file(weights, start.weights or b"", "weights")
+    save_file(out, codec.encode(start.dna).encode() + b"\n", "DNA")
     click.echo(f"network  {start.dna.in_a_line()}")
     click.echo(f"images   {'x'.join(map(str, start.image or ()))}, {len(start.classes)} classes")
     click.echo(f"DNA      {out}")

@@ -100,12 +100,12 @@ class Observer:
 
 def finish_told(settings: Settings, spent: Spending) -> str:
     """What there is to say of the finish: nothing before it begins."""
-    from genepool.experiment import budget_of, planning_of
+    from genepool.experiment import budget_of, final_phase_of
 
-    phase = budget_of(settings).phase(spent)
-    if not phase.left or not planning_of(settings).is_finish(phase):
+    use = budget_of(settings).use(spent)
+    if not use.left or not final_phase_of(settings).has_begun(use):
         return ""
-    return f"the best is trained on for {span(phase.left) if phase.unit == 'seconds' else amount(phase.left) + 'FLOP'}"
+    return f"the best is trained on for {span(use.left) if use.unit == 'seconds' else amount(use.left) + 'FLOP'}"
 
 
 def _happened(row: object) -> str:

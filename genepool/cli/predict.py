@@ -15,9 +15,7 @@ from genepool.cli.options import DATA_DIR, JSON, PLUGIN, json_text
 from genepool.cli.text import percent
 
 if TYPE_CHECKING:
-    from genepool.export.facts import Facts
-    from genepool.export.network import Network
-    from genepool.export.prediction import Prediction
+    from genepool.export.trained_model import Prediction, TrainedModel
 
 
 @click.command()
@@ -34,26 +32,22 @@ def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | No
 
     An image that cannot be read gets a sentence, the others are predicted, and the exit code is 1.
     """
-    from genepool.export.prediction import image_files, predictions
+    from genepool.export.trained_model import image_files
 
-    facts, network = _model(model, data_dir)
-    found = predictions(facts, network, image_files(images), top)
+    found = _model(model, data_dir).predict_files(image_files(images), top)
     sys.exit(1 if (_as_json if as_json else _as_text)(found) else 0)
 
 
-def _model(path: Path, data_dir: Path | None) -> tuple[Facts, Network]:
+def _model(path: Path, data_dir: Path | None) -> TrainedModel:
     if os.path.exists(path / "experiment.json"):  # noqa: PTH110 - pathlib's raises on names that are too long
-        from genepool.data.dataset import prepare
         from genepool.experiment import Experiment
-        from genepool.experiment.publish import best_of
 
-        experiment = Experiment.open(path)
         with download_progress() as progress:
-            return best_of(experiment, prepare(experiment.source(data_dir, progress)))
+            return Experiment.open(path).model(data_dir=data_dir, progress=progress)
 
-    from genepool.export.formats import read_model
+    from genepool.export.trained_model import TrainedModel
 
-    return read_model(path)
+    return TrainedModel.load(path)
 
 
 def _as_text(found: Iterable[Prediction]) -> int:

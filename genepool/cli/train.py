@@ -12,7 +12,7 @@ import click
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DEVICE, JSON, PLUGIN, SET, SIZE, THREADS
 from genepool.cli.text import amount, numbers, percent
-from genepool.evaluation import Evaluation, Observer, Progress
+from genepool.evaluation import Evaluation, Observer, Progress, TrainingRequest
 
 
 @click.command()
@@ -59,9 +59,10 @@ def train(
 
     from genepool.data import open_source
     from genepool.data.dataset import prepare
+    from genepool.data.paths import require_writable, save_file
     from genepool.nn.device import choose_device, prepare_process
     from genepool.nn.evaluator import evaluator_for
-    from genepool.nn.weights import read_weights, require_writable, write_weights
+    from genepool.nn.weights import read_weights
 
     if out is not None:
         require_writable(out)
@@ -71,12 +72,12 @@ def train(
         flip = None if settings.flip else False
         source = open_source(data, data_dir=data_dir, size=_size(size), flip=flip, progress=fetched)
     images = prepare(source)
-    inherited = read_weights(parent) if parent is not None else None
+    inherited = (read_weights(parent),) if parent is not None else ()
     evaluator = evaluator_for(images, settings, where)
     with _progress(settings.steps) as observe:
-        evaluation, weights = evaluator.evaluate(dna, seed=seed, inherited=inherited, observe=observe)
+        evaluation, weights = evaluator.evaluate(TrainingRequest(dna, seed=seed, inherited=inherited), observe)
     if out is not None and weights is not None:
-        write_weights(weights, out)
+        save_file(out, weights, "weights")
     click.echo(msgspec.json.encode(evaluation).decode() if as_json else _page(evaluation, out))
 
 

@@ -205,7 +205,7 @@ class Details:
             "settings_version": birth.settings_version,
             "worker": row.individual.owner if row.result is None else row.result.attempt.partition("-")[2],
             "attempt": row.individual.claim,
-            "plan": birth.plan,
+            "training_budget": birth.training_budget,
             "steps": told.steps,
             "seconds": told.seconds,
             "step_seconds": told.step_seconds,

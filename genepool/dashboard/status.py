@@ -17,7 +17,7 @@ from genepool.dashboard.reader import Reader
 from genepool.dashboard.table import Table
 from genepool.errors import GenepoolError, shown
 from genepool.evolution.budget import Budget, Spending
-from genepool.experiment import Experiment, budget_of, planning_of
+from genepool.experiment import Experiment, budget_of, final_phase_of
 from genepool.population import State
 from genepool.population.directory.manifest import Published, config_versions, published, read_config
 from genepool.population.directory.names import config_name
@@ -200,7 +200,7 @@ def _settings(reader: Reader, so_far: Spending, going: Pace) -> dict[str, Any]:
         "budget": msgspec.to_builtins(budget),
         "over": budget.over(so_far),
         "seconds_left": seconds_left(budget, so_far, going),
-        "finishing": planning_of(settings).is_finish(budget.phase(so_far)),
+        "finishing": final_phase_of(settings).has_begun(budget.use(so_far)),
     }
 
 

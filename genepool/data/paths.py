@@ -1,9 +1,4 @@
-"""Where data sets are looked for and kept, and files that are written atomically.
-
-Files that appear whole or not at all.
-
-Where data sets are looked for and where they are kept.
-"""
+"""Folders for data sets, and atomic file writes."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from genepool.errors import DataError, shown
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Writes a file, or replaces the one that is there. If that fails, what was there stays and nothing is added."""
+    """Write or replace a file; on failure, the old file stays and no new one appears."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_bytes(data)
@@ -26,8 +21,22 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise
 
 
+def save_file(path: Path, data: bytes, what: str) -> None:
+    """Write a file atomically; on failure, raise a DataError that names `what` and the path."""
+    try:
+        write_atomic(path, data)
+    except OSError as error:
+        raise DataError(f"The {what} cannot be written to '{shown(path)}': {error.strerror or error}.") from None
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a path that cannot be written to; call this before a long training, not after it."""
+    if not os.access(path.parent, os.W_OK) or path.is_dir():
+        raise DataError(f"'{shown(path)}' cannot be written; create its folder first or choose another.")
+
+
 def stamp(path: Path) -> str:
-    """A file's place, size and time of change: the part of a fingerprint that costs no reading."""
+    """Return a file's path, size and modification time: the part of a fingerprint that needs no reading."""
     try:
         status = path.stat()
     except OSError as error:
@@ -36,7 +45,7 @@ def stamp(path: Path) -> str:
 
 
 def data_folder(given: Path | None) -> Path | None:
-    """The user's folder of official files: the given one, else GENEPOOL_DATA, else none."""
+    """Return the user's folder of official files: the given one, or GENEPOOL_DATA, or None."""
     named = os.environ.get("GENEPOOL_DATA")
     folder = given or (Path(named) if named else None)
     if folder is not None and not folder.is_dir():
@@ -47,7 +56,7 @@ def data_folder(given: Path | None) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Where downloads and prepared data are kept: GENEPOOL_CACHE, else the user's cache folder."""
+    """Return the folder for downloads and prepared data: GENEPOOL_CACHE or the user's cache folder."""
     if named := os.environ.get("GENEPOOL_CACHE"):
         return Path(named)
     if base := os.environ.get("XDG_CACHE_HOME"):
@@ -55,9 +64,9 @@ def cache_folder() -> Path:
     try:
         return Path.home() / ".cache" / "genepool"
     except RuntimeError as error:
-        raise DataError("No home folder is known to keep data in; set GENEPOOL_CACHE to a folder.") from error
+        raise DataError("There is no home folder to keep data in; set GENEPOOL_CACHE to a folder.") from error
 
 
 def downloads_folder() -> Path:
-    """Where downloaded official files are kept, one folder a data set."""
+    """Return the folder for downloaded official files, one subfolder per data set."""
     return cache_folder() / "downloads"

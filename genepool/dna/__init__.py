@@ -1,6 +1,6 @@
 """DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its cost. No torch in here."""
 
-from genepool.dna.codec import decode, encode, encode_in_a_line, read, write
+from genepool.dna.codec import decode, encode, encode_in_a_line, read
 from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex
 from genepool.dna.flops import Capacity, CapacityLimit, Requirements, capacity, individual_flops, requirements
 from genepool.dna.graph import DNA
@@ -34,5 +34,4 @@ __all__ = [
     "encode_in_a_line",
     "decode",
     "read",
-    "write",
 ]

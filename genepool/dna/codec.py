@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
@@ -88,14 +87,3 @@ def read(path: Path) -> DNA:
         return decode(text)
     except InvalidDNAError as error:
         raise InvalidDNAError(f"The DNA file '{shown(path)}' is not valid: {error}") from None
-
-
-def write(dna: DNA, path: Path) -> None:
-    """Writes the DNA to a file, which appears whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(encode(dna) + "\n")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InvalidDNAError(f"The DNA cannot be written to '{shown(path)}': {error.strerror or error}.") from None

@@ -1,35 +1,57 @@
-"""The evolutionary algorithm: what a worker does with a population. No torch in here."""
+"""The evolutionary algorithm: what a worker does with a population. No torch here.
 
-from genepool.evolution.budget import Budget, Spending
-from genepool.evolution.child_limits import FREE_OF_CHARGE, NOTHING, Capacities, StepTimes
+worker           the endless loop of steps, as in the paper
+selection        drawing a pair and comparing it
+set_point        whether a step kills, reproduces or both
+reproduction     births: first individuals, children of one or two parents, copies
+child_limits     which children may be born
+training         one training as a worker runs it: weights in, checkpoints, result stored
+training_budget  how much of the experiment's budget one training gets
+budget           when an experiment is over
+final_phase      the last part of the budget, for the best network alone
+departures       orphans, and the reset of all weights
+escape           the alarm, and interventions against local optima
+rules            the rules in force, as values
+"""
+
+from genepool.evolution.budget import Budget, BudgetUse, Spending
+from genepool.evolution.child_limits import ChildLimits, child_limits_for
 from genepool.evolution.escape import Escape, Intervention
-from genepool.evolution.reproduction import Breeding, Founder, Newborn, first_birth, next_birth
-from genepool.evolution.selection import SELECTIONS, Pair
-from genepool.evolution.set_point import SET_POINTS, Decision
-from genepool.evolution.training_budget import Phase, Planning
-from genepool.evolution.worker import Job, Rules, Worker
+from genepool.evolution.final_phase import FinalPhase
+from genepool.evolution.reproduction import UNCHANGED, Breeding, Founder, Reproduction, mutated, recombined
+from genepool.evolution.rules import Rules
+from genepool.evolution.selection import SELECTIONS, Pair, tournament
+from genepool.evolution.set_point import SET_POINTS, Decision, damped
+from genepool.evolution.training import Job, Surroundings, dna_of, training_budget_of
+from genepool.evolution.training_budget import TrainingBudgetRules
+from genepool.evolution.worker import Worker
 
 __all__ = [
     "Worker",
-    "Rules",
-    "StepTimes",
-    "FREE_OF_CHARGE",
-    "Capacities",
-    "NOTHING",
+    "Surroundings",
     "Job",
+    "Rules",
     "SELECTIONS",
     "Pair",
+    "tournament",
     "SET_POINTS",
     "Decision",
+    "damped",
     "Breeding",
     "Founder",
-    "Newborn",
-    "first_birth",
-    "next_birth",
-    "Planning",
-    "Phase",
+    "Reproduction",
+    "UNCHANGED",
+    "mutated",
+    "recombined",
+    "dna_of",
+    "ChildLimits",
+    "child_limits_for",
+    "TrainingBudgetRules",
+    "training_budget_of",
+    "FinalPhase",
     "Escape",
     "Intervention",
     "Budget",
+    "BudgetUse",
     "Spending",
 ]

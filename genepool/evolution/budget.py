@@ -1,50 +1,71 @@
-"""When an experiment is over. All limits are totals of the experiment, whoever worked on it and however often."""
+"""When an experiment is over. All limits are totals of the experiment, across all workers and all runs."""
 
 from __future__ import annotations
 
-import msgspec
+from typing import Literal
 
-from genepool.evolution.training_budget import Phase
+import msgspec
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """What an experiment has used and reached so far."""
 
     seconds: float = 0.0
-    """During which at least one individual was in training, as far as finished individuals tell."""
+    """Time during which at least one individual was in training, according to the finished individuals."""
     individuals: int = 0
-    """That became alive."""
+    """Individuals that became alive."""
     flops: int = 0
     best: float = 0.0
     """The highest fitness."""
     since_best: int = 0
-    """Individuals that became alive after the one that set it."""
+    """Individuals that became alive after the one with the highest fitness."""
+
+
+class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of its budget an experiment has used."""
+
+    used: float = 0.0
+    total: float = 0.0
+    """The complete budget; 0 if there is none."""
+    unit: Literal["seconds", "flops"] = "seconds"
+    """The unit of both."""
+
+    @property
+    def fraction(self) -> float:
+        """The used fraction of the budget, 0 to 1."""
+        return min(1.0, self.used / self.total) if self.total else 0.0
+
+    @property
+    def left(self) -> float:
+        """What remains of the budget."""
+        return max(0.0, self.total - self.used)
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits; 0 means none."""
+    """The limits of an experiment; 0 means no limit."""
 
     time: float = 0.0
     """Seconds."""
     individuals: int = 0
     flops: float = 0.0
     target: float = 0.0
-    """A fitness to reach."""
+    """The fitness to reach."""
     plateau: int = 0
     """Individuals in a row without a new best."""
 
     @property
     def limits_anything(self) -> bool:
+        """Whether there is any limit."""
         return any((self.time, self.individuals, self.flops, self.target, self.plateau))
 
-    def phase(self, so_far: Spending) -> Phase:
-        """Where this leaves the experiment, by the limit that is nearest; only time and FLOPs can be shared out."""
-        by_time = Phase(used=so_far.seconds, total=self.time)
-        by_flops = Phase(used=so_far.flops, total=self.flops, unit="flops")
-        return max((by_time, by_flops), key=lambda phase: (phase.spent, phase.total))
+    def use(self, spent: Spending) -> BudgetUse:
+        """Return the use of the limit that is nearest; only time and FLOPs can be divided among trainings."""
+        by_time = BudgetUse(used=spent.seconds, total=self.time)
+        by_flops = BudgetUse(used=spent.flops, total=self.flops, unit="flops")
+        return max((by_time, by_flops), key=lambda use: (use.fraction, use.total))
 
     def over(self, spent: Spending) -> str | None:
-        """Why the experiment is over, or None."""
+        """Return why the experiment is over, or None."""
         if self.time and spent.seconds >= self.time:
             return f"the time of {self.time:g} s is over"
         if self.individuals and spent.individuals >= self.individuals:

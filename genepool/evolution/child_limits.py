@@ -1,6 +1,6 @@
-"""Which children may be born: those that there is time to train, and that are not too large to be trained at all.
+"""Which children may be born: those that there is time to train and that are not too large to be trained at all.
 
-Differs from the paper, where every child is born, whatever it costs; off unless the rules ask for it.
+Differs from the paper, where every child is born; off unless the settings ask for it.
 """
 
 from __future__ import annotations
@@ -13,73 +13,67 @@ from typing import NamedTuple
 from genepool.dna import DNA, Capacity, CapacityLimit, Shape, StepTime, capacity, cropped, step_time
 from genepool.dna.zoo import modest as modest_network
 from genepool.errors import ModelTooLargeError
-from genepool.evaluation import Plan
-from genepool.evolution.reproduction import dna_of, plan_of
+from genepool.evaluation import TrainingBudget
+from genepool.evolution.training import dna_of, training_budget_of
 from genepool.population import Individual, Population
 
 StepTimes = Callable[[DNA, float], StepTime]
-"""What a training step of a network costs with crops of that share of the images."""
-FREE_OF_CHARGE = StepTime(0.0, 0.0)
+"""Predicts the training step of a network on crops of this fraction of the image's side."""
 Capacities = Callable[[DNA], Capacity]
-"""How large a network is."""
-NOTHING = Capacity(0, 0)
-Question = Callable[[DNA], bool]
+"""Counts the parameters and FLOPs of a network."""
+IsAllowed = Callable[[DNA], bool]
 """Whether a child may be born."""
+NO_STEP_TIME, NO_CAPACITY = StepTime(0.0, 0.0), Capacity(0, 0)
 
 
 class ChildLimits(NamedTuple):
-    """What is known of networks before they are trained."""
+    """What is known about networks before they are trained."""
 
-    step_time: StepTimes = lambda dna, crop: FREE_OF_CHARGE
-    size: Capacities = lambda dna: NOTHING
+    step_time: StepTimes = lambda dna, crop: NO_STEP_TIME
+    capacity: Capacities = lambda dna: NO_CAPACITY
     image: Shape | None = None
-    """The images' shape."""
+    """The shape of the images."""
 
-    def affordable(self, plan: Plan, steps: int, population: Population, parent: Individual) -> Question:
-        """Whether a child would have time for so many steps, judged by how long its parent's took.
+    def affordable(self, budget: TrainingBudget, steps: int, population: Population, parent: Individual) -> IsAllowed:
+        """Allow children whose budget is enough for `steps` steps, judged by how long the parent's steps took.
 
-        What costs no more than a modest network may always be born: on large images, or in a short time, nothing else
-        could be afforded than the trivial one.
+        A network that costs no more than a modest one is always allowed: on large images, or in a short time, only the
+        trivial network would be affordable.
         """
-        modest = self.step_time(modest_network(self.image.channels), plan.crop) if self.image else FREE_OF_CHARGE
-        if not plan.seconds:
-            flops = max(plan.flops / steps, modest.flops)
-            return lambda child: not plan.flops or self.step_time(child, plan.crop).flops <= flops
-        seconds = max(plan.seconds / steps / self._pace(population, parent), modest.seconds)
-        return lambda child: self.step_time(child, plan.crop).seconds <= seconds
+        modest = self.step_time(modest_network(self.image.channels), budget.crop) if self.image else NO_STEP_TIME
+        if not budget.seconds:
+            flops = max(budget.flops / steps, modest.flops)
+            return lambda child: not budget.flops or self.step_time(child, budget.crop).flops <= flops
+        seconds = max(budget.seconds / steps / self._slowdown(population, parent), modest.seconds)
+        return lambda child: self.step_time(child, budget.crop).seconds <= seconds
 
-    def _pace(self, population: Population, parent: Individual) -> float:
-        """How many times its price a step of the parent took here."""
+    def _slowdown(self, population: Population, parent: Individual) -> float:
+        """Return the ratio of the measured to the predicted time of the parent's steps."""
         birth, result = population.read_birth(parent), population.read_result(parent)
-        took = float(result.metrics.get("step_seconds") or 0.0) * max(1, plan_of(birth).threads)
-        return took / self.step_time(dna_of(birth), plan_of(birth).crop).seconds if took else 1.0
+        budget = training_budget_of(birth)
+        measured = float(result.metrics.get("step_seconds") or 0.0) * max(1, budget.threads)
+        return measured / self.step_time(dna_of(birth), budget.crop).seconds if measured else 1.0
 
-    def bearable(self, largest: CapacityLimit) -> Question:
-        """Whether a child is not too large."""
-        return lambda child: largest.fault(self.size(child)) is None
+    def within(self, limit: CapacityLimit) -> IsAllowed:
+        """Allow children that are not too large."""
+        return lambda child: limit.fault(self.capacity(child)) is None
 
 
-def step_times_of(image: Shape, classes: int, batch: int) -> StepTimes:
-    """The price of a training step, by DNA and crop."""
+def child_limits_for(image: Shape, classes: int, batch: int) -> ChildLimits:
+    """Return the limits for children that are trained on such images."""
 
     @lru_cache(maxsize=256)
-    def of_a_step(dna: DNA, crop: float) -> StepTime:
+    def step_time_of(dna: DNA, crop: float) -> StepTime:
         try:
             return step_time(dna, cropped(image, crop), classes, batch)
         except ModelTooLargeError:
             return StepTime(float("inf"), float("inf"))
 
-    return of_a_step
-
-
-def capacities_of(image: Shape, classes: int) -> Capacities:
-    """Parameters and FLOPs, by DNA."""
-
     @lru_cache(maxsize=256)
-    def of_a_network(dna: DNA) -> Capacity:
+    def capacity_of(dna: DNA) -> Capacity:
         try:
             return capacity(dna, image, classes)
         except ModelTooLargeError:
             return Capacity(sys.maxsize, sys.maxsize)
 
-    return of_a_network
+    return ChildLimits(step_time_of, capacity_of, image)

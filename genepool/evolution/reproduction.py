@@ -1,161 +1,214 @@
-"""Births: the trivial individual, and the mutated copy of a parent."""
+"""Births: first individuals, mutated children, children of two parents, copies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from random import Random
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from genepool.dna import DNA, Shape, decode, encode_in_a_line, in_steps, initial
-from genepool.errors import MutationError
-from genepool.evaluation import EVERYTHING_AS_SET, Plan
+from genepool.dna import DNA, Shape, encode_in_a_line, in_steps, initial
+from genepool.errors import ConcurrencyError, InvalidDNAError, MutationError, PopulationTooSmallError
+from genepool.evaluation import TrainingBudget
+from genepool.evolution.budget import BudgetUse
+from genepool.evolution.child_limits import ChildLimits, IsAllowed
+from genepool.evolution.departures import WeightReset
+from genepool.evolution.selection import DRAWS, draw_pair
+from genepool.evolution.training import Job, dna_of
 from genepool.mutations import ELEVEN, mutate
 from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, own_odds
-from genepool.population import Birth, Individual
+from genepool.population import Birth, Individual, Population
+
+if TYPE_CHECKING:
+    from genepool.evolution.rules import Rules
 
 REDRAWS = 30
+"""Mutations drawn at most until a child is allowed."""
 COPY = "identity"
 RENEWAL = "renewal"
 UNCHANGED = frozenset({COPY, RENEWAL})
-"""What leaves the DNA as it is."""
+"""Names in birth records that stand for an unchanged DNA."""
 
 
 class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """How children are made."""
 
     learning_rate: float = 0.1
-    """Of the initial individuals."""
+    """The learning rate of the first individuals."""
     mutations: int = 1
-    """Mutations at each reproduction, one after another."""
+    """Mutations per reproduction, one after another."""
     odds: Mapping[str, float] | None = None
-    """By the mutations' names; None for the paper's eleven, all alike."""
+    """Relative odds by mutation; None: the paper's eleven mutations with equal odds."""
     width_step: int = 1
-    """What widths are multiples of."""
+    """Widths are rounded to multiples of this number."""
     recombination: Literal["off", "probabilities", "weights", "fusion"] = "off"
-    """What children have of a second parent."""
+    """What a child inherits from a second parent."""
     recombination_odds: float = 0.0
-    """The share of children that have two."""
+    """The fraction of children with two parents."""
     lacking: tuple[str, ...] = ()
-    """Mutations that belong to the odds, but are not known here; the record names them, since they change the draw."""
-
-
-class Newborn(NamedTuple):
-    """A birth record, and the DNA in it as a value, so that its own worker need not decode it again."""
-
-    birth: Birth
-    dna: DNA
+    """Mutations with odds that this process lacks. The record names them, because they change the draw."""
 
 
 class Founder(NamedTuple):
-    """Differs from the paper: what the first individuals are where they are not trivial, and what they inherit."""
+    """Differs from the paper: a first individual that is not trivial, and the weights that it begins with."""
 
     dna: DNA
     weights: bytes | None = None
 
 
-def first_birth(
-    breeding: Breeding,
-    rng: Random,
-    settings_version: int,
-    plan: Plan = EVERYTHING_AS_SET,
-    founder: Founder | None = None,
-) -> Newborn:
-    """An individual of the kind that the experiment begins with: trivial, unless there is a founder."""
-    dna = initial(breeding.learning_rate) if founder is None else founder.dna
-    return Newborn(_birth(dna, (), (), 0, rng, settings_version, plan), dna)
+class Offspring(NamedTuple):
+    """The DNA of a new individual, and how it was made."""
+
+    dna: DNA
+    mutations: tuple[str, ...] = ()
+    seed: int = 0
+    """The seed of the mutations; 0 if nothing was drawn."""
 
 
-def next_birth(
-    parent: Individual,
-    dna: DNA,
-    breeding: Breeding,
-    rng: Random,
-    settings_version: int,
-    plan: Plan = EVERYTHING_AS_SET,
-    affordable: Callable[[DNA], bool] = lambda child: True,
-    image: Shape | None = None,
-) -> Newborn:
-    """A child of this parent, whose DNA is given. The seeds go into the record, so that it can be repeated.
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """The births of one step. Each method creates an individual in the population and returns the job to train it."""
 
-    Differs from the paper where `affordable` says no: the mutation is drawn again, of the same kind if that can be, or
-    growth would give way to whatever costs nothing; if it goes on saying no the child is a copy, trained further.
+    population: Population
+    rng: Random
+    rules: Rules
+    use: BudgetUse = field(default_factory=BudgetUse)
+    limits: ChildLimits = ChildLimits()  # noqa: RUF009 - a frozen value
+    founder: Founder | None = None
+
+    @property
+    def weight_reset(self) -> WeightReset:
+        """The reset of all weights that is in force, if any."""
+        return WeightReset(self.population, self.rules.reset_version)
+
+    def first(self) -> Job:
+        """Create an individual as the experiment begins with: the founder, or else the trivial network."""
+        dna = self.founder.dna if self.founder else initial(self.rules.breeding.learning_rate)
+        return self._born(Offspring(dna), self._budget(trivial=self.founder is None))
+
+    def child_of(self, parent: Individual) -> Job:
+        """Create a mutated child, or a child of this parent and a second one."""
+        dna = self._dna(parent)
+        budget = self._budget(rival=self._rival(parent))
+        is_allowed = self._is_allowed(parent, budget)
+        if (second := self._second_parent(parent)) is not None:
+            parents = parent, second
+            child = self._child_of_two((dna, self._dna(second)), is_allowed)
+            if child is not None:
+                gives_weights = self.rules.breeding.recombination != "probabilities"
+                return self._born(child, budget, parents, parents if gives_weights else parents[:1])
+        child = allowed_child(dna, self.rules.breeding, self.rng, is_allowed, self.limits.image)
+        return self._born(child or Offspring(dna, (COPY,)), budget, (parent,), (parent,))
+
+    def copy_of(self, parent: Individual, threads: int = 0) -> Job:
+        """Create the same network again, to be trained further with all of its weights."""
+        budget = msgspec.structs.replace(self._budget(), threads=threads)
+        return self._born(Offspring(self._dna(parent), (COPY,)), budget, (parent,), (parent,))
+
+    def renewal_of(self, former: Individual) -> Job:
+        """Create the same network again, to be trained from random weights."""
+        return self._born(Offspring(self._dna(former), (RENEWAL,)), self._budget(), (former,))
+
+    def _born(
+        self,
+        offspring: Offspring,
+        budget: TrainingBudget,
+        parents: tuple[Individual, ...] = (),
+        weights_from: tuple[Individual, ...] = (),
+    ) -> Job:
+        """Create the individual. All seeds go into its record, so that its birth and its training can be repeated."""
+        drawn_alone = offspring.seed and len(parents) == 1
+        birth = Birth(
+            dna=msgspec.Raw(encode_in_a_line(offspring.dna)),
+            parents=tuple(parent.id for parent in parents),
+            mutations=offspring.mutations,
+            mutation_seed=offspring.seed,
+            training_seed=self.rng.getrandbits(63),
+            settings_version=self.rules.version,
+            training_budget=msgspec.to_builtins(budget),
+            lacking=self.rules.breeding.lacking if drawn_alone else (),
+        )
+        individual = self.population.create(birth, parents=weights_from)
+        return Job(individual, birth, offspring.dna, weights_from)
+
+    def _dna(self, individual: Individual) -> DNA:
+        try:
+            return dna_of(self.population.read_birth(individual))
+        except InvalidDNAError as error:
+            self.population.quarantine(individual, "dna")
+            raise ConcurrencyError(f"Individual {individual.id} has no usable DNA: {error}") from error
+
+    def _budget(self, *, trivial: bool = False, rival: float = 0.0) -> TrainingBudget:
+        return self.rules.training_budget.budget(
+            self.use,
+            final_phase=self.rules.final_phase,
+            max_steps=self.rules.max_steps,
+            trivial=trivial,
+            rival=rival,
+        )
+
+    def _rival(self, parent: Individual) -> float:
+        """Return the accuracy that a child races against; the parent's fitness may be something else."""
+        if not self.rules.training_budget.racing:
+            return 0.0
+        return float(self.population.read_result(parent).metrics.get("accuracy") or parent.fitness or 0.0)
+
+    def _is_allowed(self, parent: Individual, budget: TrainingBudget) -> IsAllowed:
+        """Return the test that a child must pass to be born."""
+        tests = []
+        if steps := self.rules.child_steps:
+            tests.append(self.limits.affordable(budget, steps, self.population, parent))
+        if self.rules.max_capacity is not None:
+            tests.append(self.limits.within(self.rules.max_capacity))
+        return lambda child: all(test(child) for test in tests)
+
+    def _second_parent(self, first: Individual) -> Individual | None:
+        """Return the winner of another tournament if this child is to have two parents."""
+        breeding = self.rules.breeding
+        if breeding.recombination == "off" or self.rng.random() >= breeding.recombination_odds:
+            return None
+        with suppress(PopulationTooSmallError):
+            for _ in range(DRAWS):
+                winner = draw_pair(self.population, self.rules.selection, self.rng).better
+                if winner.id != first.id and not self.weight_reset.applies_to(winner):
+                    return winner
+        return None
+
+    def _child_of_two(self, dnas: tuple[DNA, DNA], is_allowed: IsAllowed) -> Offspring | None:
+        """Return a child of two parents, or None if these two cannot have one that is allowed."""
+        try:
+            child = recombined(dnas, self.rules.breeding, self.rng.getrandbits(63), self.limits.image)
+        except MutationError:
+            return None
+        return child if is_allowed(child.dna) else None
+
+
+def allowed_child(
+    dna: DNA, breeding: Breeding, rng: Random, is_allowed: IsAllowed, image: Shape | None = None
+) -> Offspring | None:
+    """Return a mutated child that is allowed, or None if none is found.
+
+    Differs from the paper if a child is not allowed: the mutation is drawn again, of the same kind if possible.
+    Otherwise growth would give way to mutations that cost nothing.
     """
     wanted, found = None, None
     for _ in range(REDRAWS):
-        seed = rng.getrandbits(63)
-        child, names = mutated(dna, breeding, seed, image)
-        wanted = wanted or names
-        if (found is None or names == wanted) and affordable(child):
-            found = child, names, seed
-            if names == wanted:
+        child = mutated(dna, breeding, rng.getrandbits(63), image)
+        wanted = wanted or child.mutations
+        if (found is None or child.mutations == wanted) and is_allowed(child.dna):
+            found = child
+            if child.mutations == wanted:
                 break
-    if found is None:
-        return copied_birth(parent, dna, rng, settings_version, plan)
-    child, names, seed = found
-    return Newborn(_birth(child, (parent.id,), names, seed, rng, settings_version, plan, breeding.lacking), child)
+    return found
 
 
-def recombined_birth(
-    parents: tuple[Individual, Individual],
-    dnas: tuple[DNA, DNA],
-    breeding: Breeding,
-    rng: Random,
-    settings_version: int,
-    plan: Plan = EVERYTHING_AS_SET,
-    affordable: Callable[[DNA], bool] = lambda child: True,
-    image: Shape | None = None,
-) -> Newborn | None:
-    """A child of two, the first of whom its lineage follows; None where these two cannot have one that is affordable.
+def mutated(dna: DNA, breeding: Breeding, seed: int, image: Shape | None = None) -> Offspring:
+    """Return a mutated child: a pure function of its arguments.
 
-    Fusion needs the images' shape, since the widths of both are added up.
-    """
-    seed = rng.getrandbits(63)
-    try:
-        child, names = recombined(dnas, breeding, seed, image)
-    except MutationError:
-        return None
-    if not affordable(child):
-        return None
-    ids = tuple(parent.id for parent in parents)
-    return Newborn(_birth(child, ids, names, seed, rng, settings_version, plan), child)
-
-
-def recombined(
-    dnas: tuple[DNA, DNA], breeding: Breeding, seed: int, image: Shape | None
-) -> tuple[DNA, tuple[str, ...]]:
-    """The DNA of a child of two, and what made it: a pure function of its arguments."""
-    if breeding.recombination == "weights":
-        child, names = mutated(dnas[0], breeding, seed, image)
-        return child, (MIXTURE, *names)
-    if breeding.recombination == "probabilities":
-        child, names = mutated(msgspec.structs.replace(dnas[0], odds=dnas[1].odds), breeding, seed, image)
-        return child, (ADOPTION, *names)
-    if image is None:
-        raise MutationError("without the images' shape nothing can be fused.")
-    return fuse(*dnas, image, Random(seed)), (FUSION,)
-
-
-def copied_birth(parent: Individual, dna: DNA, rng: Random, settings_version: int, plan: Plan) -> Newborn:
-    """The same network again, to be trained further; the paper's identity mutation, not drawn but meant."""
-    return Newborn(_birth(dna, (parent.id,), (COPY,), 0, rng, settings_version, plan), dna)
-
-
-def renewed_birth(former: Individual, dna: DNA, rng: Random, settings_version: int, plan: Plan) -> Newborn:
-    """The same network again, to be trained from fresh weights: the simultaneous reset of the paper's supplement."""
-    return Newborn(_birth(dna, (former.id,), (RENEWAL,), 0, rng, settings_version, plan), dna)
-
-
-def plan_of(birth: Birth) -> Plan:
-    """The plan in a birth record."""
-    return msgspec.convert(birth.plan, Plan) if birth.plan else EVERYTHING_AS_SET
-
-
-def mutated(dna: DNA, breeding: Breeding, seed: int, image: Shape | None = None) -> tuple[DNA, tuple[str, ...]]:
-    """The DNA after a reproduction's mutations, and their names: a pure function of its arguments.
-
-    Widths in steps need the images' shape, since they follow from their channels.
+    Rounding widths needs the shape of the images, because widths follow from their channels.
     """
     rng, names, odds, parent = Random(seed), [], breeding.odds, dna
     evolving = breeding.recombination == "probabilities"
@@ -166,31 +219,21 @@ def mutated(dna: DNA, breeding: Breeding, seed: int, image: Shape | None = None)
         names.append(name)
     if breeding.width_step > 1 and image is not None:
         dna = in_steps(dna, parent, image, breeding.width_step)
-    return drifted(dna, odds, rng) if evolving and odds else dna, tuple(names)
+    return Offspring(drifted(dna, odds, rng) if evolving and odds else dna, tuple(names), seed)
 
 
-def dna_of(birth: Birth) -> DNA:
-    """The DNA in a birth record."""
-    return decode(bytes(birth.dna))
+def recombined(dnas: tuple[DNA, DNA], breeding: Breeding, seed: int, image: Shape | None) -> Offspring:
+    """Return a child of two parents, whose lineage follows the first: a pure function of its arguments.
 
-
-def _birth(
-    dna: DNA,
-    parents: tuple[str, ...],
-    mutations: tuple[str, ...],
-    mutation_seed: int,
-    rng: Random,
-    version: int,
-    plan: Plan,
-    lacking: tuple[str, ...] = (),
-) -> Birth:
-    return Birth(
-        dna=msgspec.Raw(encode_in_a_line(dna)),
-        parents=parents,
-        mutations=mutations,
-        mutation_seed=mutation_seed,
-        training_seed=rng.getrandbits(63),
-        settings_version=version,
-        plan=msgspec.to_builtins(plan),
-        lacking=lacking,
-    )
+    Fusion needs the shape of the images, because the widths of both are added up.
+    """
+    first, second = dnas
+    if breeding.recombination == "weights":
+        child = mutated(first, breeding, seed, image)
+        return child._replace(mutations=(MIXTURE, *child.mutations))
+    if breeding.recombination == "probabilities":
+        child = mutated(msgspec.structs.replace(first, odds=second.odds), breeding, seed, image)
+        return child._replace(mutations=(ADOPTION, *child.mutations))
+    if image is None:
+        raise MutationError("fusion needs the shape of the images.")
+    return Offspring(fuse(first, second, image, Random(seed)), (FUSION,), seed)

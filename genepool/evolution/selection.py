@@ -1,4 +1,4 @@
-"""Who of a pair is the better one. A new way is one function and one registration."""
+"""How a pair of individuals is drawn and compared. A new way to compare is one function and one registration."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from genepool.population import Individual
+from genepool.errors import PopulationTooSmallError
+from genepool.population import Individual, Population, State
 from genepool.registry import Registry
+
+DRAWS = 20
+"""Pairs drawn in a row before a worker concludes that all other individuals are in training."""
 
 
 class Pair(NamedTuple):
-    """Two living, trained individuals: the first may reproduce, the second may die."""
+    """Two trained individuals that are alive: the first may reproduce, the second may die."""
 
     better: Individual
     worse: Individual
@@ -24,11 +28,20 @@ SELECTIONS: Registry[Selection] = Registry("selection", "genepool.selections")
 
 @SELECTIONS.register("tournament")
 def tournament(one: Individual, other: Individual, rng: Random) -> Pair:
-    """By fitness, as in the paper. Of two that are equally fit the first drawn wins, which is one of them at random."""
+    """Compare by fitness, as in the paper. Of two equally fit individuals the first drawn wins, which is random."""
     return Pair(one, other) if (one.fitness or 0.0) >= (other.fitness or 0.0) else Pair(other, one)
 
 
 @SELECTIONS.register("random")
 def by_chance(one: Individual, other: Individual, rng: Random) -> Pair:
-    """The paper's control: whoever was drawn first reproduces and the other dies, whatever their fitness."""
+    """The paper's control: the first drawn reproduces and the other dies, regardless of fitness."""
     return Pair(one, other)
+
+
+def draw_pair(population: Population, selection: Selection, rng: Random) -> Pair:
+    """Draw two different individuals at random and compare them; those in training are drawn again."""
+    for _ in range(DRAWS):
+        one, other = population.sample(rng), population.sample(rng)
+        if one.id != other.id and one.state is other.state is State.ALIVE:
+            return selection(one, other, rng)
+    raise PopulationTooSmallError("no two individuals are alive yet.")

@@ -1,6 +1,6 @@
-"""How the population keeps its size without anybody counting for all: each step may leave out its death or its birth.
+"""How the population keeps its size without central control: each step may omit its death or its birth.
 
-Policy returns a decision; the worker acts. A new rule is one function and one registration.
+The policy returns a decision; the worker acts. A new rule is one function and one registration.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ class Decision(NamedTuple):
 
 
 SetPoint = Callable[[Census, int, Random], Decision]
-"""From the census as this worker sees it and the wanted size."""
+"""Decides from the census as this worker sees it and the desired size."""
 
 SET_POINTS: Registry[SetPoint] = Registry("set-point rule", "genepool.setpoints")
 
 
 @SET_POINTS.register("paper")
 def paper(census: Census, wanted: int, rng: Random) -> Decision:
-    """Kill if the population is not too small; then, counted anew, reproduce if it is not too large."""
+    """Kill if the population is not too small; then, counting that death, reproduce if it is not too large."""
     kill = census.living >= wanted
     return Decision(kill, reproduce=census.living - kill < wanted)
 
 
 @SET_POINTS.register("damped")
 def damped(census: Census, wanted: int, rng: Random) -> Decision:
-    """Differs from the paper: one death and one birth a step; one of them is left out with a small probability.
+    """Differs from the paper: one death and one birth per step; one of them is omitted with a small probability.
 
-    With listings that are seconds old, as on a network, all workers see the same surplus and, by the paper's rule, all
-    of them kill: sizes then swing by hundreds. Here the expected correction of all workers together is the surplus
-    itself. The number of workers is about the number of individuals in training.
+    With listings that are seconds old, as on a network file system, all workers see the same surplus and, by the
+    paper's rule, all of them kill: the size then oscillates by hundreds. Here the expected correction of all workers
+    together is the surplus itself. The number of workers is about the number of individuals in training.
     """
     surplus = census.living - wanted
     workers = census.training + 1
@@ -49,5 +49,5 @@ def damped(census: Census, wanted: int, rng: Random) -> Decision:
 
 
 def floor(wanted: int) -> int:
-    """So many must be alive before one may be killed: old listings must never lead to extinction."""
+    """Return how many must be alive before one may be killed: outdated listings must never lead to extinction."""
     return max(2, wanted // 2)

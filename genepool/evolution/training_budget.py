@@ -1,108 +1,88 @@
-"""How much of the budget one individual gets, and what the last part of it is for.
+"""How much of the experiment's budget the training of one individual gets.
 
-Differs from the paper throughout: there every individual takes the same number of steps, from the first to the last.
-With minutes instead of days that is too many for the first networks, which are worthless, and too few for the last
-ones, which are what the user takes home.
+Differs from the paper throughout: there every individual takes the same number of steps. In minutes instead of days
+that is too many for the first networks, which are worthless, and too few for the last ones, which the user keeps.
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
+from msgspec.structs import replace
 
-from genepool.evaluation import EVERYTHING_AS_SET, Plan, Race
+from genepool.evaluation import AS_CONFIGURED, Race, TrainingBudget
+from genepool.evolution.budget import BudgetUse
+from genepool.evolution.final_phase import FinalPhase
+from genepool.evolution.training import SHORTEST
 
-SHORTEST = 0.25
-"""Seconds; less time than this is not worth a training."""
 TRIVIAL = 0.1
-"""Of what others get."""
+"""The budget of a trivial network, as a fraction of the usual one."""
 SAFETY, ENOUGH = 0.92, 15.0
-"""Of the time that is left, or all but so many seconds: a last training that does not end in time is worth nothing."""
-GRACE = 0.02
-"""Of the budget: so long the finish waits for trainings that began before it, one of which may become the best."""
-
+"""A last training that does not end in time is worth nothing, so it gets this fraction of the time that is left, or
+all but this many seconds, whichever is longer."""
 LONGER = 1.5
-"""What the rest of a training is multiplied by, if it clearly wins its race and the budget has room."""
+"""The factor for the rest of a training that clearly wins its race, if the budget has room."""
 
 
-class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an experiment stands in its budget."""
-
-    used: float = 0.0
-    total: float = 0.0
-    """The whole budget; 0 where there is none."""
-    unit: Literal["seconds", "flops"] = "seconds"
-    """What both are counted in."""
-
-    @property
-    def spent(self) -> float:
-        """The share of the budget that is spent, 0 to 1."""
-        return min(1.0, self.used / self.total) if self.total else 0.0
-
-    @property
-    def left(self) -> float:
-        return max(0.0, self.total - self.used)
-
-
-class Planning(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules by which trainings get their time; the defaults plan nothing."""
+class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules that give each training its budget; by default every training is as the settings say."""
 
     share: float = 0.0
-    """Of what is used so far, for each individual; 0: a fixed number of steps."""
-    first: float = 0.02
-    """Of the whole budget, at least."""
-    most: int = 0
-    """Steps of an individual, however many its share allows; 0: any number. Not in the finish."""
-    finish: float = 0.0
-    """The last part of the budget, for the best alone."""
+    """The budget of an individual, as a fraction of what the experiment has used so far; 0: a fixed number of steps."""
+    first_share: float = 0.02
+    """The smallest budget of an individual, as a fraction of the experiment's budget."""
     early_crop: float = 1.0
+    """The side of the crops during the first half of the budget, as a fraction of the image's side."""
     cooling: float = 0.0
+    """How much the learning rates fall by the end of the budget, as a fraction."""
     racing: float = 0.0
-    """The part of a training after which a child is compared with its parent; 0: never."""
+    """The fraction of a training after which a child is compared with its parent; 0: never."""
 
-    def is_finish(self, phase: Phase) -> bool:
-        """Whether it is time to train the best, and nothing else."""
-        return phase.spent > 1.0 - self.finish
+    def budget(
+        self,
+        use: BudgetUse,
+        *,
+        final_phase: FinalPhase = FinalPhase(),  # noqa: B008 - a frozen value
+        max_steps: int = 0,
+        trivial: bool = False,
+        rival: float = 0.0,
+    ) -> TrainingBudget:
+        """Return the budget of an individual that is born now; a trivial network has almost nothing to learn.
 
-    def is_eve(self, phase: Phase) -> bool:
-        """Whether the finish has only just begun."""
-        return phase.spent < 1.0 - self.finish + GRACE
-
-    def plan(self, phase: Phase, *, trivial: bool = False, rival: float = 0.0) -> Plan:
-        """For an individual that is born now; the trivial kind has next to nothing to learn.
-
-        With a rival, the parent's accuracy, it may be a race; not in the finish, where nothing better can be done with
-        the time.
+        `max_steps` does not hold in the final phase. If `rival`, the parent's accuracy, is given, the training may be a
+        race; not in the final phase, when there is no better use for the time.
         """
-        plan = self._time(phase, trivial)
-        if not self.racing or not rival or self.is_finish(phase):
-            return plan
-        room = self._room(plan, phase)
-        return msgspec.structs.replace(plan, race=Race(look=self.racing, rival=rival, stretch=round(room, 4)))
+        final = final_phase.has_begun(use)
+        budget = self._time(use, final_phase, max_steps, trivial)
+        if not self.racing or not rival or final:
+            return budget
+        stretch = round(self._stretch(budget, use), 4)
+        return replace(budget, race=Race(look=self.racing, rival=rival, stretch=stretch))
 
-    def _room(self, plan: Plan, phase: Phase) -> float:
-        """How much longer the part after the look may get without outliving the budget."""
-        rest = (1 - self.racing) * (plan.seconds or plan.flops)
+    def _stretch(self, budget: TrainingBudget, use: BudgetUse) -> float:
+        """Return how much longer the part after the comparison may become without exceeding the budget."""
+        rest = (1 - self.racing) * (budget.seconds or budget.flops)
         if not rest:
             return LONGER
-        spare = (_usable(phase.left) if plan.seconds else phase.left) - (plan.seconds or plan.flops)
+        spare = (_usable(use.left) if budget.seconds else use.left) - (budget.seconds or budget.flops)
         return min(LONGER, 1.0 + max(0.0, spare) / rest)
 
-    def _time(self, phase: Phase, trivial: bool) -> Plan:
-        if not self.share or not phase.total:
-            return EVERYTHING_AS_SET
-        finish = self.is_finish(phase) and not trivial
-        wanted = phase.left if finish else max(self.first * phase.total, self.share * phase.used)
+    def _time(self, use: BudgetUse, final_phase: FinalPhase, max_steps: int, trivial: bool) -> TrainingBudget:
+        if not self.share or not use.total:
+            return AS_CONFIGURED
+        final = final_phase.has_begun(use) and not trivial
+        wanted = use.left if final else max(self.first_share * use.total, self.share * use.used)
         wanted *= TRIVIAL if trivial else 1.0
-        if self.finish and not finish:  # or the finish would have to wait, or go without them
-            wanted = min(wanted, phase.left - self.finish * phase.total)
-        crop = self.early_crop if phase.spent < 0.5 else 1.0
-        rest = Plan(most=0 if finish else self.most, crop=crop, heat=round(1.0 - self.cooling * phase.spent, 4))
-        if phase.unit == "flops":
-            return msgspec.structs.replace(rest, flops=min(wanted, phase.left))
-        seconds = max(SHORTEST, min(wanted, _usable(phase.left)))
-        return msgspec.structs.replace(rest, seconds=round(seconds, 3))
+        if final_phase.share and not final:  # otherwise the final phase would have to wait for it or ignore it
+            wanted = min(wanted, use.left - final_phase.share * use.total)
+        budget = TrainingBudget(
+            max_steps=0 if final else max_steps,
+            crop=self.early_crop if use.fraction < 0.5 else 1.0,
+            learning_rate_factor=round(1.0 - self.cooling * use.fraction, 4),
+        )
+        if use.unit == "flops":
+            return replace(budget, flops=min(wanted, use.left))
+        seconds = max(SHORTEST, min(wanted, _usable(use.left)))
+        return replace(budget, seconds=round(seconds, 3))
 
 
 def _usable(left: float) -> float:

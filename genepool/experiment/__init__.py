@@ -9,8 +9,8 @@ from genepool.experiment.rules import (
     breeding_of,
     budget_of,
     escape_of,
+    final_phase_of,
     lacking_mutations,
-    planning_of,
     source_of,
 )
 from genepool.experiment.stopping import Accounts, StopCondition
@@ -23,7 +23,7 @@ __all__ = [
     "breeding_of",
     "budget_of",
     "escape_of",
-    "planning_of",
+    "final_phase_of",
     "source_of",
     "lacking_mutations",
 ]

@@ -1,55 +1,61 @@
-"""The chosen model of an experiment: the best by its fitness, tested once, and kept with its weights.
+"""The best network of an experiment: tested once, kept with its weights, or prepared for export.
 
     <experiment>/best/
-      dna.json, weights.safetensors     the model
-      best.json                         what is known of it, its test accuracy included
+      dna.json, weights.safetensors     the network
+      best.json                         facts about it, including its test accuracy
 
-Workers never read any of this.
+Workers never read these files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.analysis import History, Row
+from genepool.analysis import History, Row, lineage
+from genepool.analysis.lineage import find
 from genepool.data.paths import write_atomic
-from genepool.dna import codec
-from genepool.errors import DataError, StorageError, shown
+from genepool.dna import codec, requirements
+from genepool.errors import ConcurrencyError, DataError, ExportError, StorageError, shown
 from genepool.experiment import Experiment
 
 if TYPE_CHECKING:
     from genepool.data import Source
+    from genepool.data.dataset import Dataset
+    from genepool.export.facts import Member
+    from genepool.export.publish import ModelToExport
 
 FOLDER = "best"
 
 
 class BestNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """The best individual; the keys of its JSON form are documented and stay."""
+    """The best individual. The keys of its JSON form are documented."""
 
     id: str
     fitness: float
-    """By this it was chosen."""
+    """What it was chosen by."""
     accuracy: float | None = None
-    """On the validation images; None in old files, where the fitness was it."""
+    """Its validation accuracy; None in old files, where it equals the fitness."""
     test_accuracy: float | None
-    """Accuracy on the test images; None where it was not measured."""
+    """None if it was not measured."""
     parameters: int
     network: str
     learning_rate: float
     individuals: int
-    """That became alive in the whole experiment."""
+    """The number of individuals that the experiment has trained."""
     flops: int
-    """Of the whole experiment."""
+    """The FLOPs that the experiment has spent."""
     seconds: float
     weights: str
-    """Where the model is."""
+    """The path of the weights file."""
     flops_image: int = 0
-    """Of one image, forward."""
+    """The FLOPs of a forward pass for one image."""
     milliseconds: float | None = None
-    """Of the inference of one image; None where it was not measured."""
+    """The inference time for one image; None if it was not measured."""
 
     @property
     def validation_accuracy(self) -> float:
@@ -57,17 +63,17 @@ class BestNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose(experiment: Experiment, history: History) -> Row:
-    """The living individual of highest fitness."""
+    """Return the living individual with the highest fitness."""
     best = history.best()
     if best is None:
-        raise DataError(f"Nobody is alive in '{shown(experiment.path)}' yet; let it run for a while.")
+        raise DataError(f"No individual in '{shown(experiment.path)}' is alive yet; let it run for a while.")
     return best
 
 
 def best_network(experiment: Experiment, *, source: Source | None = None, device: str = "cpu") -> BestNetwork:
-    """Chooses the best, keeps a copy of its model, and tells of it.
+    """Choose the best individual, keep a copy of its network and return the facts about it.
 
-    With a source its test accuracy is measured, unless that was done before: once, and only for the chosen one.
+    With a source, its test accuracy is measured, unless that was done before: once, and only for the chosen one.
     """
     history = experiment.history()
     row = choose(experiment, history)
@@ -98,13 +104,13 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
 
 
 def measured_before(experiment: Experiment, identity: str) -> float | None:
-    """The test accuracy of that individual, if it was the chosen one when it was last measured."""
+    """Return the test accuracy of that individual if it was the last one measured."""
     known = _read(experiment.path / FOLDER)
     return known.test_accuracy if known is not None and known.id == identity else None
 
 
 def measure(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
-    """The test accuracy of an individual with these weights; never asked for by a worker."""
+    """Measure the test accuracy of an individual with these weights. Workers never call this."""
     from genepool.data.dataset import prepare
     from genepool.nn.device import choose_device
     from genepool.nn.evaluator import evaluator_for
@@ -128,7 +134,7 @@ def _read(folder: Path) -> BestNetwork | None:
 
 
 def _keep(folder: Path, row: Row, weights: bytes, found: BestNetwork) -> None:
-    """Each file whole, `best.json` last: it tells which individual the others belong to."""
+    """Write `best.json` last: it names the individual that the other files belong to."""
     try:
         folder.mkdir(exist_ok=True)
         for name, data in (
@@ -138,4 +144,77 @@ def _keep(folder: Path, row: Row, weights: bytes, found: BestNetwork) -> None:
         ):
             write_atomic(folder / name, data)
     except OSError as error:
-        raise StorageError(f"The best model cannot be kept in '{shown(folder)}': {error.strerror or error}.") from None
+        raise StorageError(
+            f"The best network cannot be kept in '{shown(folder)}': {error.strerror or error}."
+        ) from None
+
+
+def model_to_export(
+    experiment: Experiment, history: History, identities: Sequence[str], data: Dataset
+) -> ModelToExport:
+    """Prepare the best individual, the one given, or several as an ensemble, with their weights."""
+    from genepool.export.facts import Facts, Search, digest_of
+    from genepool.export.network import build, restore
+    from genepool.export.publish import ModelToExport
+    from genepool.nn.weights import from_bytes
+
+    rows = [find(history.rows, identity) for identity in identities] or [choose(experiment, history)]
+    if len({row.id for row in rows}) < len(rows):
+        raise ExportError("An individual was given twice; an ensemble needs different ones.")
+    weights = [from_bytes(_weights(experiment, row)) for row in rows]
+    spent = history.spending()
+    facts = Facts(
+        name=shown(experiment.path.resolve().name),
+        data=data.name,
+        classes=data.classes,
+        height=data.height,
+        width=data.width,
+        channels=data.channels,
+        mean=data.mean,
+        std=data.std,
+        test_accuracy=measured_before(experiment, rows[0].id) if len(rows) == 1 else None,
+        members=tuple(_member(history, row, data) for row in rows),
+        search=Search(individuals=spent.individuals, flops=spent.flops, seconds=spent.seconds),
+    )
+    try:
+        originals = tuple(restore(member, facts, part) for member, part in zip(facts.members, weights, strict=True))
+        network = build(facts, weights)
+    except DataError as error:
+        raise DataError(
+            f"The model cannot be taken out of '{shown(experiment.path)}': {error} Are these the images that it was "
+            "trained on? If so, run `genepool check`."
+        ) from None
+    facts = msgspec.structs.replace(facts, digest=digest_of(network.state_dict()))
+    return ModelToExport(facts=facts, originals=originals, network=network)
+
+
+def _weights(experiment: Experiment, row: Row) -> bytes:
+    weights = None
+    with suppress(ConcurrencyError):  # it has been collected
+        weights = experiment.view().weights(row.individual) if row.result is not None else None
+    if weights is None:
+        raise DataError(
+            f"The individual {row.id} has no weights (it is {row.state.name.lower()}); only living individuals keep "
+            "theirs."
+        )
+    return weights
+
+
+def _member(history: History, row: Row, data: Dataset) -> Member:
+    from genepool.export.facts import Ancestor, Member
+
+    dna = row.dna
+    needs = requirements(dna, data.image, len(data.classes), 1)
+    return Member(
+        id=row.id,
+        network=dna.in_a_line(),
+        fitness=row.fitness or 0.0,
+        accuracy=row.accuracy,
+        parameters=needs.parameters,
+        flops=needs.forward.total,
+        dna=codec.encode_in_a_line(dna).decode(),
+        lineage=tuple(
+            Ancestor(mutations=a.mutations, fitness=a.fitness, accuracy=a.accuracy)
+            for a in lineage(history.rows, row.id)
+        ),
+    )

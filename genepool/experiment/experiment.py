@@ -15,22 +15,18 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from genepool.analysis import Ancestor, Change, History, Mark, Point, Row, front, lineage, marks
-from genepool.dna import Shape
 from genepool.errors import ConcurrencyError, DataError, PopulationFormatError, SettingsError, StorageError, shown
 from genepool.evaluation import Evaluator
 from genepool.evolution import (
-    FREE_OF_CHARGE,
-    NOTHING,
-    Capacities,
+    ChildLimits,
     Founder,
     Intervention,
-    Phase,
     Rules,
     Spending,
-    StepTimes,
+    Surroundings,
     Worker,
+    child_limits_for,
 )
-from genepool.evolution.child_limits import capacities_of, step_times_of
 from genepool.experiment.rules import (
     CurrentRules,
     check_names,
@@ -59,6 +55,7 @@ from genepool.workers import LocalPool, PoolOptions, RayOptions, WorkerPool
 if TYPE_CHECKING:
     from genepool.data import Source
     from genepool.data.dataset import Dataset
+    from genepool.export.trained_model import TrainedModel
 
 log = logging.getLogger(__name__)
 
@@ -225,6 +222,17 @@ class Experiment:
             return []
         return lineage(history.rows, identity or (best.id if best else ""))
 
+    def model(
+        self, *identities: str, data_dir: Path | None = None, progress: Callable[..., None] | None = None
+    ) -> TrainedModel:
+        """Return the best network, the one with the given ID, or several as an ensemble, ready to predict."""
+        from genepool.data.dataset import prepare
+        from genepool.experiment.best import model_to_export
+        from genepool.export.trained_model import TrainedModel
+
+        model = model_to_export(self, self.history(), identities, prepare(self.source(data_dir, progress)))
+        return TrainedModel(model.facts, model.network)
+
     # -- working -------------------------------------------------------------------------------------------------------
 
     def run(
@@ -340,43 +348,30 @@ class Experiment:
             log.warning("This worker lacks %s and %s; start one with --plugin to have it used.", name, names[name])
         self._told |= names.keys()
 
-    def step_times(self, data: Dataset) -> StepTimes:
-        """What networks cost on these images."""
-        return step_times_of(data.image, len(data.classes), self.manifest.settings["batch"])
-
-    def capacities(self, data: Dataset) -> Capacities:
-        """How large networks are for these images."""
-        return capacities_of(data.image, len(data.classes))
+    def child_limits(self, data: Dataset) -> ChildLimits:
+        """Return what is known about networks on these images before they are trained."""
+        return child_limits_for(data.image, len(data.classes), self.manifest.settings["batch"])
 
     def worker(
         self,
         number: int,
         evaluator: Callable[[int], Evaluator],
-        reason_to_stop: Callable[[], str | None],
-        phase: Callable[[], Phase] = Phase,
-        step_times: StepTimes = lambda dna, crop: FREE_OF_CHARGE,
-        capacities: Capacities = lambda dna: NOTHING,
+        surroundings: Surroundings,
+        limits: ChildLimits = ChildLimits(),  # noqa: B008 - a frozen value
         spent: Callable[[], Spending] | None = None,
-        image: Shape | None = None,
-        finishing: int = 1,
     ) -> Worker:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
         before = len(self._files.list(f"{self.path}/workers"))
         population = DirectoryPopulation.open(self.path, files=self._files.at(settings.durability))
-        rng = Random(f"{settings.seed} {number} {before}")
         return Worker(
             population,
-            rng,
+            Random(f"{settings.seed} {number} {before}"),
             rules=CurrentRules(self, population.who, spent or StopCondition(self).spent),
             evaluator=evaluator,
-            reason_to_stop=reason_to_stop,
-            phase=phase,
-            step_time=step_times,
-            size=capacities,
-            image=image,
+            surroundings=surroundings,
+            limits=limits,
             founder=self.founder(),
-            finishing=finishing,
         )
 
 

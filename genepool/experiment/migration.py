@@ -13,7 +13,7 @@ import msgspec
 from genepool.analysis import Row, lineage
 from genepool.analysis.lineage import MIGRATION
 from genepool.errors import DataError, SettingsError, shown
-from genepool.evaluation import Evaluation
+from genepool.evaluation import Evaluation, TrainingRequest
 from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation, Files, State
 from genepool.population.directory.names import WEIGHTS
@@ -83,7 +83,7 @@ def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device
 
     settings = msgspec.structs.replace(abroad.settings(), steps=0, inheritance="matching")
     evaluator = evaluator_for(data, settings, choose_device(device, 0))
-    found = evaluator.evaluate(row.dna, seed=0, inherited=weights).evaluation
+    found = evaluator.evaluate(TrainingRequest(row.dna, seed=0, inherited=(weights,))).evaluation
     if found.reason is not None:
         raise DataError(f"Individual {row.id} cannot move: {found.reason}")
     if found.fresh:

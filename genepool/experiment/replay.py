@@ -1,19 +1,19 @@
-"""Rebuilds an individual by repeating its whole lineage from the trivial network on, with the recorded seeds."""
+"""Rebuilds an individual by repeating its complete lineage, from the first individual on, with the recorded seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from genepool.analysis import History, Row
 from genepool.analysis.lineage import find
 from genepool.dna import DNA, Shape, initial
 from genepool.dna.topology import topological_order
 from genepool.errors import DataError, shown
-from genepool.evaluation import Evaluation, Evaluator, Plan, Second, Trained
-from genepool.evolution.reproduction import UNCHANGED, Founder, mutated, plan_of, recombined
+from genepool.evaluation import Evaluation, Evaluator, Trained, TrainingBudget, TrainingRequest
+from genepool.evolution import UNCHANGED, Founder, mutated, recombined, training_budget_of
 from genepool.experiment import Experiment, breeding_of, lacking_mutations
 from genepool.mutations import MUTATIONS
 from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE
@@ -21,11 +21,11 @@ from genepool.population import Birth
 from genepool.settings import Settings
 
 FORMS = {MIXTURE: "weights", FUSION: "fusion", ADOPTION: "probabilities"}
-"""The setting by what stands in a birth record."""
+"""The value of the setting `recombination` for each name that birth records contain."""
 
 
 class Repeated(NamedTuple):
-    """One link of the chain, done again."""
+    """One individual of the lineage, repeated."""
 
     row: Row
     dna: DNA
@@ -33,12 +33,12 @@ class Repeated(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the same network reached the same accuracy; fitness follows from it, but for measured times."""
+        """Whether the same network reached the same accuracy; the fitness may also depend on measured times."""
         return self.dna == self.row.dna and self.accuracy == self.row.accuracy
 
     @property
     def accuracy(self) -> float:
-        """Of this time."""
+        """The accuracy of the repetition."""
         again = self.trained.evaluation
         return again.fitness if again.accuracy is None else again.accuracy
 
@@ -50,9 +50,9 @@ def replay(
     evaluator: Callable[[int], Evaluator],
     image: Shape | None = None,
 ) -> Iterator[Repeated]:
-    """Every ancestor from the first on, each mutated and trained again from its repeated parent, or parents.
+    """Yield every ancestor, parents first, each mutated and trained again from its repeated parents.
 
-    The images' shape is needed where ancestors were fused, or widths go in steps.
+    The shape of the images is needed if ancestors were fused or widths are rounded.
     """
     done: dict[str, Repeated] = {}
     rows = _ancestry(history, identity)
@@ -71,42 +71,45 @@ def _repeat(
     evaluator: Callable[[int], Evaluator],
     image: Shape | None,
 ) -> Repeated:
-    settings, founder = experiment.settings(row.birth.settings_version), experiment.founder()
+    birth = row.birth
+    settings, founder = experiment.settings(birth.settings_version), experiment.founder()
     dna = _dna(row, [parent.dna for parent in parents], settings, founder, image)
-    plan = _as_recorded(plan_of(row.birth), row.evaluation)
-    inherited, second = _heritage(row.birth, [parent.trained.weights for parent in parents], founder)
-    trained = evaluator(row.birth.settings_version).evaluate(
-        dna, seed=row.birth.training_seed, inherited=inherited, plan=plan, second=second
+    inherited = _inherited(birth, [parent.trained.weights for parent in parents], founder)
+    request = TrainingRequest(
+        dna,
+        birth.training_seed,
+        inherited,
+        recombination=birth.mutations[0] if len(inherited) > 1 else "",
+        budget=_as_recorded(training_budget_of(birth), row.evaluation),
     )
-    return Repeated(row, dna, trained)
+    return Repeated(row, dna, evaluator(birth.settings_version).evaluate(request))
 
 
-def _as_recorded(plan: Plan, evaluation: Evaluation) -> Plan:
-    """With as many steps as there was time for then, what was decided on the way, and the same arithmetic."""
-    plan = msgspec.structs.replace(plan, precision=evaluation.precision)
-    if plan.race is not None:
-        plan = msgspec.structs.replace(plan, race=msgspec.structs.replace(plan.race, verdict=evaluation.raced))
-    return msgspec.structs.replace(plan, turns=evaluation.turns) if plan.seconds or plan.race else plan
+def _as_recorded(budget: TrainingBudget, evaluation: Evaluation) -> TrainingBudget:
+    """Return the budget with the recorded number of steps, decisions and arithmetic."""
+    budget = replace(budget, precision=evaluation.precision)
+    if budget.race is not None:
+        budget = replace(budget, race=replace(budget.race, verdict=evaluation.raced))
+    return replace(budget, step_decisions=evaluation.step_decisions) if budget.seconds or budget.race else budget
 
 
 def _dna(row: Row, parents: list[DNA], settings: Settings, founder: Founder | None, image: Shape | None) -> DNA:
     names, seed = row.birth.mutations, row.birth.mutation_seed
     if not parents:
         return founder.dna if founder else initial(settings.learning_rate)
-    if not seed and all(name in UNCHANGED for name in names):  # meant, not drawn
+    if not seed and all(name in UNCHANGED for name in names):  # a deliberate copy, not a mutation
         return parents[0]
     _require(row, settings)
     breeding = breeding_of(settings, row.birth.lacking)
+    # During an escape, the number of mutations is not the one in the settings, so the record decides.
     if len(parents) > 1:
-        # The record itself tells the form and, during an escape, another number of mutations than the settings do.
-        breeding = msgspec.structs.replace(breeding, mutations=len(names) - 1, recombination=FORMS[names[0]])
-        return recombined((parents[0], parents[1]), breeding, seed, image)[0]
-    # As many as there were: during an escape that is not the settings' number.
-    return mutated(parents[0], msgspec.structs.replace(breeding, mutations=len(names)), seed, image)[0]
+        breeding = replace(breeding, mutations=len(names) - 1, recombination=FORMS[names[0]])
+        return recombined((parents[0], parents[1]), breeding, seed, image).dna
+    return mutated(parents[0], replace(breeding, mutations=len(names)), seed, image).dna
 
 
 def _require(row: Row, settings: Settings) -> None:
-    """Every mutation that took part in the draw must be here, even if it could not act."""
+    """Check that every mutation that took part in the draw is available, even if it had no effect."""
     names = [name for name in row.birth.mutations if name not in FORMS]
     for name in (*names, *lacking_mutations(settings)):
         if name not in MUTATIONS and name not in row.birth.lacking:
@@ -116,17 +119,15 @@ def _require(row: Row, settings: Settings) -> None:
             )
 
 
-def _heritage(birth: Birth, parents: list[bytes | None], founder: Founder | None) -> tuple[bytes | None, Second | None]:
-    """What was linked in then, of what the repeated parents have now."""
+def _inherited(birth: Birth, parents: list[bytes | None], founder: Founder | None) -> tuple[bytes, ...]:
+    """Return the repeated parents' weights, if the original parents passed on theirs."""
     if not parents:
-        return founder.weights if founder else None, None
-    inherited = parents[0] if birth.inherits else None
-    weights = parents[1] if len(birth.inherits) > 1 else None
-    return inherited, Second(birth.mutations[0], weights) if weights is not None else None
+        return (founder.weights,) if founder and founder.weights is not None else ()
+    return tuple(weights for weights in parents[: len(birth.inherits)] if weights is not None)
 
 
 def _ancestry(history: History, identity: str) -> list[Row]:
-    """The individual and all its ancestors, by both parents where there are two; parents come first."""
+    """Return the individual and all its ancestors through all parents; parents come before their children."""
     found: dict[str, Row] = {}
     waiting = [find(history.rows, identity)]
     while waiting:
@@ -139,7 +140,7 @@ def _ancestry(history: History, identity: str) -> list[Row]:
             )
         for parent in row.birth.parents:
             if parent not in history.rows:
-                raise DataError(f"The record of individual {parent} is missing; `genepool check` tells more.")
+                raise DataError(f"The record of individual {parent} is missing; run `genepool check` for details.")
             if parent not in found:
                 waiting.append(history.rows[parent])
     order = topological_order(tuple(found), tuple((p, row.id) for row in found.values() for p in row.birth.parents))

@@ -17,9 +17,20 @@ import msgspec
 
 from genepool.dna import CapacityLimit
 from genepool.errors import SettingsError, shown
-from genepool.evolution import SELECTIONS, SET_POINTS, Breeding, Budget, Escape, Intervention, Planning, Rules, Spending
-from genepool.evolution.selection import tournament
-from genepool.evolution.set_point import damped
+from genepool.evolution import (
+    SELECTIONS,
+    SET_POINTS,
+    Breeding,
+    Budget,
+    Escape,
+    FinalPhase,
+    Intervention,
+    Rules,
+    Spending,
+    TrainingBudgetRules,
+    damped,
+    tournament,
+)
 from genepool.mutations import MUTATIONS
 from genepool.nn.schedules import SCHEDULES
 from genepool.settings import Settings
@@ -63,32 +74,37 @@ def escape_of(settings: Settings) -> Escape:
 
 def rules_of(settings: Settings, version: int, *, escaping: bool = False) -> Rules:
     """What a worker goes by under the settings of that version, where it is the time for more mutations or not."""
-    barren = bool(lacking_rules(settings))
+    can_reproduce = not lacking_rules(settings)
     breeding = breeding_of(settings, lacking_mutations(settings))
     if escaping:
         breeding = msgspec.structs.replace(breeding, mutations=settings.escape_mutations)
     return Rules(
         version=version,
         population_size=settings.population_size,
-        selection=tournament if barren else SELECTIONS.get(settings.selection),
-        set_point=damped if barren else SET_POINTS.get(settings.set_point),
+        selection=SELECTIONS.get(settings.selection) if can_reproduce else tournament,
+        set_point=SET_POINTS.get(settings.set_point) if can_reproduce else damped,
         breeding=breeding,
-        barren=barren,
-        planning=planning_of(settings),
-        affordable=settings.affordable,
-        largest=CapacityLimit(settings.max_parameters, settings.max_flops) if settings.redraw else None,
+        can_reproduce=can_reproduce,
+        training_budget=training_budget_rules_of(settings),
+        final_phase=final_phase_of(settings),
+        max_steps=settings.steps,
+        child_steps=settings.affordable,
+        max_capacity=CapacityLimit(settings.max_parameters, settings.max_flops) if settings.redraw else None,
         checkpoint_every=settings.checkpoint_every,
         reset_version=settings.reset_version,
     )
 
 
-def planning_of(settings: Settings) -> Planning:
+def final_phase_of(settings: Settings) -> FinalPhase:
+    """When the final phase begins."""
+    return FinalPhase(share=settings.finish)
+
+
+def training_budget_rules_of(settings: Settings) -> TrainingBudgetRules:
     """How much training an individual gets."""
-    return Planning(
+    return TrainingBudgetRules(
         share=settings.share,
-        first=settings.first_share,
-        most=settings.steps,
-        finish=settings.finish,
+        first_share=settings.first_share,
         early_crop=settings.early_crop,
         cooling=settings.cooling,
         racing=settings.racing,

@@ -64,8 +64,8 @@ def find_start(text: str, channels: int) -> Start:
 
 def from_model(path: Path, member: int | None = None) -> Start:
     """The DNA and weights in an exported model, or in one network of an ensemble, once they answer like the model."""
-    from genepool.export.formats import read_model
     from genepool.export.network import inheritable
+    from genepool.export.publish import read_model
 
     facts, network = read_model(path)
     count = len(facts.members)

@@ -14,7 +14,7 @@ import msgspec
 
 from genepool.analysis import Interval, Ledger, Stopwatch, spending
 from genepool.errors import StorageError
-from genepool.evolution import Budget, Phase, Spending
+from genepool.evolution import Budget, BudgetUse, Spending
 from genepool.experiment.rules import budget_of, escape_of
 
 if TYPE_CHECKING:
@@ -100,11 +100,11 @@ class StopCondition:
         self._last = (time.monotonic(), budget, spent)
         return budget.over(spent)
 
-    def phase(self) -> Phase:
-        """How much of the budget is used, from the latest look at what was spent."""
+    def budget_use(self) -> BudgetUse:
+        """Return the use of the budget, from the latest look at what was spent."""
         looked, budget, spent = self._last
         elapsed = spent.seconds + time.monotonic() - looked
-        return budget.phase(msgspec.structs.replace(spent, seconds=elapsed))
+        return budget.use(msgspec.structs.replace(spent, seconds=elapsed))
 
     def spent(self) -> Spending:
         """What has been spent and reached, as far as is known."""

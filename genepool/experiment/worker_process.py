@@ -17,7 +17,7 @@ import msgspec
 from genepool import __version__, registry
 from genepool.analysis import Interval
 from genepool.errors import EngineError
-from genepool.evolution import Spending
+from genepool.evolution import Spending, Surroundings
 from genepool.experiment import Accounts, Experiment, StopCondition
 from genepool.population import Files
 from genepool.workers import WorkerFunctions, WorkerOptions
@@ -63,18 +63,12 @@ def run_worker(
     on_cores = choose_device(options.device, options.number).type == "cpu"
     data = data or _right_images(experiment, options)
     evaluators = experiment.evaluators(data, options.device, options.number, options.memory, options.per_gpu)
-    step_times, capacities = experiment.step_times(data), experiment.capacities(data)
-    worker = experiment.worker(
-        options.number,
-        evaluators,
-        condition,
-        condition.phase,
-        step_times,
-        capacities,
-        condition.spent,
-        data.image,
-        final_phase_threads(options) if on_cores else 1,
+    surroundings = Surroundings(
+        reason_to_stop=condition,
+        budget_use=condition.budget_use,
+        final_phase_threads=final_phase_threads(options) if on_cores else 1,
     )
+    worker = experiment.worker(options.number, evaluators, surroundings, experiment.child_limits(data), condition.spent)
     try:
         reason = worker.run()
     finally:

@@ -1,4 +1,4 @@
-"""What a model file says about itself: enough to use it, to judge it, and to build its networks again."""
+"""The metadata of a model file: enough to use it, to judge it and to rebuild its networks."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from genepool.dna import DNA, Requirements, Shape, codec, requirements
 from genepool.errors import DataError, GenepoolError, shown
 
 FORMAT = 1
-"""Of these facts."""
+"""The version of these facts."""
 MAX_MEMORY = 8 * 2**30
-"""Bytes that one image may take on its way through a network from a file."""
+"""The most bytes that a network from a file may need for one image."""
 MAX_CLASSES = 1_000_000
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a lineage."""
 
     mutations: tuple[str, ...]
-    """None for the beginning."""
+    """Empty for the first network."""
     fitness: float | None
     accuracy: float | None = None
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One network. A model has one of them, or several whose probabilities are averaged."""
+    """One network. A model has one, or several whose probabilities are averaged."""
 
     id: str
-    """Of the individual."""
+    """The individual's ID."""
     network: str
-    """The architecture in a line."""
+    """The architecture in one line."""
     fitness: float
     """What evolution selected by."""
     accuracy: float | None = None
-    """On validation images, as evolution measured it; None in old files, where the fitness was it."""
+    """The validation accuracy that evolution measured; None in old files, where it equals the fitness."""
     parameters: int
     flops: int
-    """For one image."""
+    """FLOPs per image."""
     dna: str
-    """As JSON."""
-    lineage: tuple[Link, ...]
+    """The DNA as JSON."""
+    lineage: tuple[Ancestor, ...]
 
     def decoded(self) -> DNA:
         return codec.decode(self.dna)
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What the experiment cost that the model comes from."""
+    """What the experiment spent."""
 
     individuals: int
     flops: int
@@ -60,7 +60,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys of the JSON form are documented in docs/reference/json.md and stay."""
+    """Facts about a model. The keys of their JSON form are in docs/reference/json.md."""
 
     name: str
     data: str
@@ -71,11 +71,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     channels: int
     """1 (grey) or 3 (red, green, blue)."""
     mean: tuple[float, ...]
-    """Of each channel, on the scale 0..1; the network subtracts it and divides by `std`."""
+    """The mean of each channel on the scale 0..1; the network subtracts it and divides by `std`."""
     std: tuple[float, ...]
     validation_accuracy: float | None = None
     test_accuracy: float | None = None
-    """None where it was not measured."""
+    """None if it was not measured."""
     members: tuple[Member, ...]
     search: Search
     digest: str = ""
@@ -92,11 +92,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def flops(self) -> int:
-        """For one image."""
+        """FLOPs per image."""
         return sum(member.flops for member in self.members)
 
     def requirements(self) -> list[Requirements]:
-        """Of each network, for one image."""
+        """The requirements of each network for one image."""
         return [requirements(member.decoded(), self.image, len(self.classes), 1) for member in self.members]
 
 
@@ -105,21 +105,21 @@ def to_json(facts: Facts) -> str:
 
 
 def from_json(text: str | bytes) -> Facts:
-    """The facts, once it is sure that a network can be built from them within bounded memory."""
+    """Decode facts and check that their networks fit into bounded memory."""
     try:
         return _checked(msgspec.json.decode(text, type=Facts))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise DataError(f"what it says of itself cannot be read ({shown(str(error))}).") from None
+        raise DataError(f"its metadata cannot be read ({shown(str(error))}).") from None
 
 
 def to_properties(facts: Facts) -> dict[str, str]:
-    """For formats whose metadata are pairs of texts: texts as they are, everything else as JSON."""
+    """Encode facts as pairs of strings: strings as they are, other values as JSON."""
     values = msgspec.to_builtins(facts)
     return {k: v if isinstance(v, str) else msgspec.json.encode(v).decode() for k, v in values.items()}
 
 
 def from_properties(properties: Mapping[str, str]) -> Facts:
-    """The reverse; other pairs are passed over."""
+    """Decode what `to_properties` made; unknown pairs are ignored."""
     texts = {field.name for field in msgspec.structs.fields(Facts) if field.type == str}  # noqa: E721
     values: dict[str, Any] = {}
     try:
@@ -129,11 +129,11 @@ def from_properties(properties: Mapping[str, str]) -> Facts:
                 values[field.name] = text if field.name in texts else msgspec.json.decode(text)
         return _checked(msgspec.convert(values, Facts))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise DataError(f"what it says of itself cannot be read ({shown(str(error))}).") from None
+        raise DataError(f"its metadata cannot be read ({shown(str(error))}).") from None
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, shapes and numbers, in the order of the names."""
+    """Return the SHA-256 over names, shapes and numbers, in the order of the names."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
@@ -144,13 +144,13 @@ def digest_of(tensors: Mapping[str, Tensor]) -> str:
 
 def _checked(facts: Facts) -> Facts:
     if facts.format != FORMAT:
-        raise DataError(f"it is of format {facts.format}, and this version of Genepool reads format {FORMAT}.")
+        raise DataError(f"it has format {facts.format}, but this version of Genepool reads format {FORMAT}.")
     scales = (*facts.mean, *facts.std)
     fits = len(facts.mean) == len(facts.std) == facts.channels and facts.channels in (1, 3)
     if not fits or not all(math.isfinite(value) for value in scales) or not all(value > 0 for value in facts.std):
-        raise DataError("its channels, mean and std do not belong together.")
+        raise DataError("its channels, mean and std do not match.")
     if min(facts.height, facts.width) < 1 or not 1 <= len(facts.classes) <= MAX_CLASSES or not facts.members:
-        raise DataError("it has no image size, no classes or no network.")
+        raise DataError("it has no valid image size, no classes or no network.")
     try:
         needed = max(needs.memory for needs in facts.requirements())
     except GenepoolError as error:

@@ -1,7 +1,7 @@
-"""A network layer by layer, with names that a person can follow. Numbers and names only; no torch.
+"""A network layer by layer with readable names. No torch.
 
-Vertices are numbered along the network, the input is 0. What enters vertex 3 is `conv3` (`conv3a`, `conv3b` where
-several convolutions meet), its batch normalisation is `norm3`; the fully connected layer is `classify`.
+Vertices are numbered in order; the input is 0. The convolution into vertex 3 is `conv3` (`conv3a`, `conv3b` if there
+are several), its batch normalisation is `norm3`, and the fully connected layer is `classify`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Convolution(NamedTuple):
     channels_in: int
     channels_out: int
     kernel: tuple[int, int]
-    """Height, width."""
+    """Height and width."""
     stride: int
 
     @property
@@ -30,28 +30,28 @@ class Convolution(NamedTuple):
 
 
 class Term(NamedTuple):
-    """What one edge brings to its vertex: the value of an earlier vertex, perhaps through a convolution."""
+    """One edge: the value of an earlier vertex, possibly convolved."""
 
     source: int
     convolution: Convolution | None
     shape: Shape
-    """Before it is made to fit the vertex."""
+    """The shape before it is fitted to the vertex."""
 
 
 class Layer(NamedTuple):
-    """One vertex: its terms are made to fit, summed, and perhaps normalised and rectified."""
+    """One vertex: its terms are fitted and summed, then possibly normalised and rectified."""
 
     number: int
     shape: Shape
     terms: tuple[Term, ...]
-    """None for the input."""
+    """Empty for the input."""
     norm: str | None
-    """The name of its batch normalisation; None for a linear vertex, which has no rectifier either."""
+    """The name of its batch normalisation; None for a linear vertex, which also has no rectifier."""
     leakiness: float
 
 
 def layers(dna: DNA, image: Shape) -> tuple[Layer, ...]:
-    """In the order in which they are computed."""
+    """Return the layers in the order of computation."""
     sizes, place, names = shapes(dna, image), _places(dna), _convolution_names(dna)
     found = []
     for number, vertex in enumerate(dna.vertices):
@@ -69,7 +69,7 @@ def layers(dna: DNA, image: Shape) -> tuple[Layer, ...]:
 
 
 def tensor_names(dna: DNA) -> dict[str, str]:
-    """The readable name of each tensor, by the name that it has in `genepool.nn.model`."""
+    """Map each tensor's name in `genepool.nn.model` to its readable name."""
     names = {f"edge_{edge}.weight": f"{name}.weight" for edge, name in _convolution_names(dna).items()}
     for number, vertex in enumerate(dna.vertices):
         if vertex.type == "bn_relu":

@@ -1,11 +1,4 @@
-"""A model as others use it, and whether an exported one answers like the original.
-
-Whether an exported model answers like the original, on every validation image.
-
-A model as strangers use it: images as bytes in, probabilities out. Batch normalisation stays as it was trained.
-
-One network taken out of an exported model, to be evolved on: its weights as individuals inherit them, verified.
-"""
+"""The network of an exported model (uint8 images in, probabilities out), and the comparison with the original."""
 
 from __future__ import annotations
 
@@ -27,24 +20,24 @@ from genepool.nn.model import Model
 from genepool.nn.weights import from_bytes, to_bytes
 
 TOLERANCE = 1e-4
-"""Probabilities may differ by this; labels may not differ."""
+"""The tolerance for probabilities. Labels must agree."""
 COMPARED_AT_ONCE = 100
 
 Answers = NDArray[np.float32]
-Stranger = Callable[[NDArray[np.uint8]], Answers]
-"""A model as its format's own loader gives it."""
+Predictor = Callable[[NDArray[np.uint8]], Answers]
+"""A model as loaded by its format's own library."""
 
 
 class Agreement(NamedTuple):
-    """What the comparison found."""
+    """The result of a comparison."""
 
     images: int
     largest_difference: float
-    """Between two probabilities."""
+    """The largest difference between two probabilities."""
 
 
 def original_answers(models: Sequence[Model], data: Dataset) -> Answers:
-    """The probabilities of all validation images as evolution computes them: normalised and folded as for fitness."""
+    """Return the probabilities of all validation images, computed as for the fitness."""
     normalise = Normaliser(data, torch.device("cpu"))
     networks = [model.for_validation() for model in models]
     parts = []
@@ -54,29 +47,29 @@ def original_answers(models: Sequence[Model], data: Dataset) -> Answers:
     return np.concatenate(parts)
 
 
-def share_right(answers: Answers, data: Dataset) -> float:
-    """The accuracy on the validation images."""
-    return float((answers.argmax(1) == np.asarray(data.validation_labels)).mean())
+def accuracy(chosen: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
+    """Return the fraction of images whose class is right."""
+    return float((chosen == np.asarray(labels)).mean())
 
 
-def compare(original: Answers, stranger: Stranger, data: Dataset) -> Agreement:
-    """Raises an ExportError unless all labels agree and all probabilities are close.
+def compare(original: Answers, predictor: Predictor, data: Dataset) -> Agreement:
+    """Raise an ExportError unless all labels agree and all probabilities are close.
 
-    The first image also goes alone: a model that only takes the batch it was made with must not pass.
+    The first image is a batch of its own, so that a model with a fixed batch size does not pass.
     """
     parts: list[Answers] = []
     for pixels in _batches(data):
         pieces = [pixels] if parts else [pixels[:1], pixels[1:]]
-        parts.extend(stranger(piece) for piece in pieces if len(piece))
+        parts.extend(predictor(piece) for piece in pieces if len(piece))
     answers = np.concatenate(parts)
     if answers.shape != original.shape:
-        raise ExportError(f"The exported model gives answers of the shape {answers.shape}, not {original.shape}.")
+        raise ExportError(f"The exported model returns the shape {answers.shape} instead of {original.shape}.")
     difference = np.abs(answers - original).max(axis=1)
     differs = np.flatnonzero((answers.argmax(1) != original.argmax(1)) | ~(difference <= TOLERANCE))
     if len(differs):
         raise ExportError(
             f"The exported model does not answer like the original on {len(differs)} of {len(original)} validation "
-            f"images (image {differs[0]}: a probability differs by {difference[differs[0]]:.2g}); nothing was kept."
+            f"images (image {differs[0]}: a probability differs by {difference[differs[0]]:.2g}); nothing was written."
         )
     return Agreement(len(original), float(difference.max()))
 
@@ -92,7 +85,7 @@ BATCH = 100
 class Network(nn.Module):
     """uint8 images (batch, height, width, channels) in; probabilities (batch, classes) out.
 
-    Of several members the probabilities are averaged. `state_dict` holds the members' weights and nothing else.
+    The probabilities of several members are averaged. `state_dict` holds only the members' weights.
     """
 
     scale: Tensor
@@ -108,16 +101,15 @@ class Network(nn.Module):
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
-        x = (images.float() * self.scale + self.shift).permute(0, 3, 1, 2)
-        answers = [torch.softmax(member(x), 1) for member in self.members]
+        x = (images.float() * self.scale + self.shift).permute(0, 3, 1, 2)  # (batch, channels, height, width)
+        answers = [torch.softmax(member(x), 1) for member in self.members]  # (batch, classes) each
         return answers[0] if len(answers) == 1 else torch.stack(answers).mean(0)
 
     def models(self) -> list[Model]:
-        """The members."""
         return [member for member in self.members if isinstance(member, Model)]
 
     def predict(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """The probabilities of any number of images."""
+        """Return the probabilities (n, classes) of any number of images."""
         with torch.inference_mode():
             parts = [
                 self(torch.from_numpy(np.array(pixels[start : start + BATCH]))).numpy()
@@ -127,9 +119,9 @@ class Network(nn.Module):
 
 
 def restore(member: Member, facts: Facts, tensors: Mapping[str, Tensor]) -> Model:
-    """One network with its weights."""
+    """Build one network with its weights."""
     dna, classes = member.decoded(), len(facts.classes)
-    # Asked before anything is allocated: a short file may describe a giant.
+    # Checked before anything is allocated: a short file may describe a giant network.
     if requirements(dna, facts.image, classes, 1).parameters > sum(tensor.numel() for tensor in tensors.values()):
         raise DataError(f"it lacks weights of the individual {member.id}.")
     model = Model(dna, facts.image, classes, torch.Generator().manual_seed(0))
@@ -141,21 +133,21 @@ def restore(member: Member, facts: Facts, tensors: Mapping[str, Tensor]) -> Mode
 
 
 def build(facts: Facts, members: Sequence[Mapping[str, Tensor]]) -> Network:
-    """The network that the facts describe, with these weights of its members."""
+    """Build the network that the facts describe, with these weights."""
     models = [restore(member, facts, tensors) for member, tensors in zip(facts.members, members, strict=True)]
     return Network([_plain(model) for model in models], facts.mean, facts.std)
 
 
 def build_checked(facts: Facts, members: Sequence[Mapping[str, Tensor]]) -> Network:
-    """The same from a file: the weights must be those that were written."""
+    """Build a network read from a file, whose weights must have the recorded digest."""
     network = build(facts, members)
     if digest_of(network.state_dict()) != facts.digest:
-        raise DataError("its weights are not those that were written: their SHA-256 is another.")
+        raise DataError("its weights are not those that were written: their SHA-256 differs.")
     return network
 
 
 def _plain(model: Model) -> Model:
-    """With all tensors in plain order, not channels-last: files hold them so."""
+    """Make all tensors contiguous instead of channels-last, as in the files."""
     for parameter in model.parameters():
         parameter.data = parameter.data.contiguous()
         parameter.requires_grad_(False)
@@ -166,9 +158,9 @@ IMAGES = 64
 
 
 def inheritable(facts: Facts, network: Network, member: int) -> bytes:
-    """The weights of that member, once a network that evolution builds from them answers like the model.
+    """Return the weights of a member after checking that a network that inherits them answers like the model.
 
-    The images are noise, which reaches all parts of a network; the data set need not be at hand.
+    The images are noise, which reaches all parts of a network, so the data set is not needed.
     """
     original = cast(Model, network.members[member])
     weights = to_bytes(original.state_dict())
@@ -177,5 +169,5 @@ def inheritable(facts: Facts, network: Network, member: int) -> bytes:
     pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, *facts.image), dtype=np.uint8)
     theirs, ours = (Network([model], facts.mean, facts.std).predict(pixels) for model in (original, again))
     if fresh or not np.abs(theirs - ours).max() <= TOLERANCE:
-        raise DataError("the network that its DNA and weights make does not answer like it.")
+        raise DataError("the network built from its DNA and weights does not answer like the model.")
     return weights

@@ -1,8 +1,8 @@
 """The format `onnx`: a graph written layer by layer, for onnxruntime and others. The only module that imports onnx.
 
-Written with `onnx.helper` rather than traced by `torch.onnx`: the nodes then carry the names of the layers, it takes
-milliseconds and no further packages, and resizing picks exactly the pixels that torch picks (ONNX's own `Resize`
-rounds otherwise, where sizes are no multiples of each other).
+It is written with `onnx.helper` rather than traced by `torch.onnx`: the nodes have the names of the layers, it takes
+milliseconds and no further packages, and resizing picks exactly the same pixels as torch (ONNX's own `Resize` rounds
+differently if sizes are not multiples of each other).
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from genepool.dna import Shape
 from genepool.errors import DataError, ExportError, MissingDependencyError, shown
 from genepool.export.facts import Facts, from_properties, to_properties
 from genepool.export.layer_names import BATCH_NORM, CLASSIFY, Layer, Term, layers, tensor_names
-from genepool.export.network import Network, Stranger, build_checked
+from genepool.export.network import Network, Predictor, build_checked
 from genepool.nn.model import Activation
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
 
 OPSET, IR_VERSION = 17, 8
-"""Old enough for every runtime of the last years."""
+"""Old enough for every runtime of recent years."""
 MAX_BYTES = 2**31 - 1
-"""Of a protocol buffer; graphs beyond it need files beside them, which we neither write nor read."""
+"""The limit of a protocol buffer. Larger graphs need external files, which we neither write nor read."""
 
 
 def write(network: Network, facts: Facts, path: Path) -> None:
-    """Writes the graph, once onnx's own checker has found no fault in it."""
+    """Write the graph after onnx's own checker has accepted it."""
     onnx = _imported("onnx")
     if 4 * facts.parameters > MAX_BYTES - 2**24:
         raise ExportError(
-            f"{facts.parameters:,} parameters are over the 2 GB that an ONNX file can hold; use --format torch."
+            f"{facts.parameters:,} parameters exceed the 2 GB that an ONNX file can hold; use --format torch."
         )
     model = _model(network, facts)
     onnx.checker.check_model(model, full_check=True)
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
-def load(path: Path) -> Stranger:
-    """As a stranger would, with onnxruntime alone."""
+def load(path: Path) -> Predictor:
+    """Load with onnxruntime."""
     runtime = _imported("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
@@ -54,7 +54,7 @@ def load(path: Path) -> Stranger:
 
 
 def read(path: Path) -> tuple[Facts, Network]:
-    """The facts and the network; the graph is not run."""
+    """Read the facts and the network; the graph is not run."""
     model = _parsed(path)
     facts = from_properties({entry.key: entry.value for entry in model.metadata_props})
     tensors = {tensor.name: _tensor(tensor) for tensor in model.graph.initializer if tensor.data_type == _FLOAT}
@@ -94,32 +94,32 @@ def _parsed(path: Path) -> ModelProto:
 
     size = path.stat().st_size
     if size > MAX_BYTES:
-        raise DataError(f"its {size / 1e9:.1f} GB are over the 2 GB that an ONNX file can hold.")
+        raise DataError(f"its {size / 1e9:.1f} GB exceed the 2 GB that an ONNX file can hold.")
     try:
         model: ModelProto = onnx.load_model_from_string(path.read_bytes())
     except (DecodeError, ValueError) as error:
-        raise DataError(f"it is no whole ONNX file ({shown(str(error))}).") from None
+        raise DataError(f"it is not a complete ONNX file ({shown(str(error))}).") from None
     return model
 
 
 def _tensor(tensor: TensorProto) -> Tensor:
-    """From the plain numbers in the file itself; other files are never followed."""
+    """Read the numbers in the file itself; references to other files are refused."""
     length = 4
     for size in tensor.dims:
         length *= size
     if tensor.data_location or len(tensor.raw_data) != length or length <= 0:
-        raise DataError(f"its weights '{shown(tensor.name)}' lie outside of the file or have another length.")
+        raise DataError(f"its weights '{shown(tensor.name)}' are outside the file or have the wrong length.")
     return torch.frombuffer(bytearray(tensor.raw_data), dtype=torch.float32).view(*tensor.dims)
 
 
 def _prefixes(facts: Facts) -> list[str]:
-    """What the names of each member's layers begin with; nothing where there is one."""
+    """Return the prefixes of each member's layer names; a single member has none."""
     count = len(facts.members)
     return [f"member{number + 1}." for number in range(count)] if count > 1 else [""]
 
 
 class _Graph:
-    """Nodes and weights as they are added; every node has one output of its own name."""
+    """The nodes and weights added so far; every node has one output of the same name."""
 
     def __init__(self) -> None:
         from onnx import helper, numpy_helper
@@ -165,11 +165,11 @@ def _model(network: Network, facts: Facts) -> ModelProto:
 
 
 def _member(
-    graph: _Graph, images: str, prefix: str, plan: tuple[Layer, ...], state: Mapping[str, Tensor], final: str
+    graph: _Graph, images: str, prefix: str, network: tuple[Layer, ...], state: Mapping[str, Tensor], final: str
 ) -> str:
     weight: Callable[[str], str] = lambda name: graph.weight(prefix + name, state[name])  # noqa: E731
     values: list[str] = []
-    for layer in plan:
+    for layer in network:
         name = f"{prefix}layer{layer.number}"
         terms = [
             _term(graph, values, term, layer.shape, f"{name}.{i}", weight, prefix) for i, term in enumerate(layer.terms)
@@ -202,7 +202,7 @@ def _term(
 
 
 def _fitted(graph: _Graph, x: str, found: Shape, wanted: Shape, name: str) -> str:
-    """As `genepool.nn.model.fit`."""
+    """Do what `genepool.nn.model.fit` does."""
     if found.channels > wanted.channels:
         ends = (
             graph.weight(f"{name}.{end}", np.array([n]))
@@ -220,6 +220,6 @@ def _fitted(graph: _Graph, x: str, found: Shape, wanted: Shape, name: str) -> st
 
 
 def _nearest(old: int, new: int) -> NDArray[np.int64]:
-    """Which pixels torch takes when it resizes to the nearest: asked of torch itself, whose rounding has its quirks."""
+    """Return the pixels that torch picks when resizing, from torch itself, because its rounding has quirks."""
     line = torch.arange(old, dtype=torch.float32).view(1, 1, old, 1)
     return torch.nn.functional.interpolate(line, size=(new, 1), mode="nearest").flatten().long().numpy()

@@ -1,4 +1,4 @@
-"""The text of a model's README.md: what it is, how good, on what data, how it came about, how to use it."""
+"""The format `source`: a folder with `model.py`, `weights.safetensors` and a model card, `README.md`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from safetensors.torch import save
 
 from genepool.errors import DataError, shown
-from genepool.export.facts import Facts, Link, Member, from_properties, to_properties
+from genepool.export.facts import Ancestor, Facts, Member, from_properties, to_properties
 from genepool.export.layer_names import tensor_names
-from genepool.export.network import Network, Stranger, build_checked
+from genepool.export.network import Network, Predictor, build_checked
 from genepool.export.source_text import WEIGHTS, member_names, source_text
 from genepool.nn.weights import MAX_BYTES, from_bytes
 
 
 def card_text(facts: Facts) -> str:
-    """The whole of `README.md`."""
+    """Return the text of `README.md`."""
     return "\n".join(_lines(facts)) + "\n"
 
 
@@ -41,8 +41,8 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield f"| test accuracy | {_percent(facts.test_accuracy)} |"
     yield f"| networks | {count}{', whose probabilities are averaged' if count > 1 else ''} |"
     yield f"| parameters | {facts.parameters:,} |"
-    yield f"| FLOPs an image | {facts.flops:,} |"
-    yield f"| the search cost | {search.flops:.3g} FLOPs, {search.individuals:,} individuals, {_span(search.seconds)} |"
+    yield f"| FLOPs per image | {facts.flops:,} |"
+    yield f"| search | {search.flops:.3g} FLOPs, {search.individuals:,} individuals, {_span(search.seconds)} |"
     yield f"| SHA-256 of the weights | `{facts.digest}` |"
     yield ""
     yield from _use(facts)
@@ -58,28 +58,28 @@ def _use(facts: Facts) -> Iterator[str]:
     shape = f"(n, {facts.height}, {facts.width}, {facts.channels})"
     yield "## How to use it"
     yield ""
-    yield "It needs torch and nothing else; opening image files needs Pillow too."
+    yield "It needs only torch, and Pillow to open image files."
     yield ""
     yield "```sh"
-    yield "python model.py photo.png ...    # the three likeliest classes of each image"
+    yield "python model.py photo.png ...    # prints the three likeliest classes of each image"
     yield "```"
     yield ""
     yield "```python"
     yield "import model"
     yield ""
     yield "classifier = model.load()"
-    yield f"probabilities = classifier(images)    # images: a uint8 tensor {shape}, n as you like"
+    yield f"probabilities = classifier(images)    # images: a uint8 tensor {shape}, any n"
     yield "```"
     yield ""
-    yield f"Photographs are turned upright, laid on white, resized to {facts.width} x {facts.height} pixels (bicubic)."
-    yield "The network itself normalises them. `genepool predict` takes this folder too."
+    yield f"Photographs are turned upright, put on white and resized to {facts.width} x {facts.height} (bicubic)."
+    yield "The network normalises them itself. `genepool predict` also reads this folder."
     yield ""
 
 
 def _selection(facts: Facts) -> str:
     if all(member.accuracy in (None, member.fitness) for member in facts.members):
-        return "evolution selects by it"
-    return "evolution selected by a fitness that counts the cost too"
+        return "evolution selected by it"
+    return "evolution selected by a fitness that also counts FLOPs"
 
 
 def _member(member: Member) -> Iterator[str]:
@@ -88,21 +88,21 @@ def _member(member: Member) -> Iterator[str]:
     yield ""
     yield f"`{member.network}`"
     yield ""
-    needs = f"{member.parameters:,} parameters, {member.flops:,} FLOPs an image"
-    yield f"Accuracy {_percent(_accuracy(member))}, {needs}. From the beginning to here:"
+    needs = f"{member.parameters:,} parameters, {member.flops:,} FLOPs per image"
+    yield f"Accuracy {_percent(_accuracy(member))}, {needs}. Its lineage:"
     yield ""
     yield "| mutation | accuracy |"
     yield "|---|---|"
     for link in member.lineage:
-        yield f"| {_plain(' + '.join(link.mutations)) or '(the beginning)'} | {_percent(_accuracy(link))} |"
+        yield f"| {_plain(' + '.join(link.mutations)) or '(first network)'} | {_percent(_accuracy(link))} |"
 
 
-def _accuracy(of: Member | Link) -> float | None:
+def _accuracy(of: Member | Ancestor) -> float | None:
     return of.fitness if of.accuracy is None else of.accuracy
 
 
 def _plain(text: str) -> str:
-    """Somebody's words as one line that Markdown leaves as it is."""
+    """Return the text as one line without Markdown markup."""
     return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|!" else letter for letter in shown(text))
 
 
@@ -111,17 +111,17 @@ def _percent(share: float | None) -> str:
 
 
 def _span(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} m {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+    total = round(seconds)
+    return f"{total // 3600} h {total % 3600 // 60:02d} m {total % 60:02d} s" if total >= 60 else f"{total} s"
 
 
 MODEL, CARD = "model.py", "README.md"
 COUNTER = ".num_batches_tracked"
-"""A tensor that torch's batch normalisation wants to find, and that means nothing here."""
+"""A tensor that torch's batch normalisation expects but that has no meaning here."""
 
 
 def write(network: Network, facts: Facts, folder: Path) -> None:
-    """Makes the folder with its three files."""
+    """Write the folder."""
     folder.mkdir()
     (folder / WEIGHTS).write_bytes(document(network, facts))
     (folder / MODEL).write_text(source_text(facts), encoding="utf-8")
@@ -129,7 +129,7 @@ def write(network: Network, facts: Facts, folder: Path) -> None:
 
 
 def document(network: Network, facts: Facts, **more: str) -> bytes:
-    """The weights by the names in `model.py`, with the facts, and what else is given, as metadata: one safetensors."""
+    """Return a safetensors document: weights by their names in `model.py`, facts and `more` as metadata."""
     tensors = {}
     members = zip(member_names(len(facts.members)), facts.members, network.members, strict=True)
     for prefix, member, model in members:
@@ -141,8 +141,8 @@ def document(network: Network, facts: Facts, **more: str) -> bytes:
     return save(tensors, metadata={**to_properties(facts), **more})
 
 
-def load(folder: Path) -> Stranger:
-    """As a stranger would, by running `model.py`; only for folders of our own making."""
+def load(folder: Path) -> Predictor:
+    """Load by running `model.py`; only for folders that we just wrote."""
     network = runpy.run_path(str(folder / MODEL))["load"]()
 
     def answer(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -153,12 +153,12 @@ def load(folder: Path) -> Stranger:
 
 
 def read(path: Path) -> tuple[Facts, Network]:
-    """The facts and the network, from the weights of the folder alone."""
+    """Read the facts and the network; of a folder, only the weights file is read."""
     return read_document(_bytes(path / WEIGHTS if path.is_dir() else path))
 
 
 def read_document(data: bytes) -> tuple[Facts, Network]:
-    """The same from what `document` made."""
+    """Read what `document` made."""
     facts = from_properties(metadata(data))
     tensors = from_bytes(data)
     members = []
@@ -170,19 +170,19 @@ def read_document(data: bytes) -> tuple[Facts, Network]:
 
 def _bytes(path: Path) -> bytes:
     if path.stat().st_size > MAX_BYTES:
-        raise DataError(f"its weights are over {MAX_BYTES / 2**30:.0f} GiB.")
+        raise DataError(f"its weights exceed {MAX_BYTES / 2**30:.0f} GiB.")
     return path.read_bytes()
 
 
 def metadata(data: bytes) -> dict[str, str]:
-    """The texts that a safetensors file carries; its library reads them from files only, not from bytes."""
+    """Return the metadata of a safetensors document; the library reads them only from files, not from bytes."""
     length = int.from_bytes(data[:8], "little")
     if not 2 <= length <= len(data) - 8:
-        raise DataError("its weights are no safetensors file, or a part of one.")
+        raise DataError("its weights are not a complete safetensors file.")
     try:
         return msgspec.json.decode(data[8 : 8 + length], type=_Header).metadata
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise DataError("its weights do not say what they belong to, so they are not an export of Genepool.") from None
+        raise DataError("its weights have no metadata, so they were not exported by Genepool.") from None
 
 
 class _Header(msgspec.Struct):

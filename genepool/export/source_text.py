@@ -1,4 +1,4 @@
-"""The text of `model.py`: a network written out in plain torch, layer by layer, to be read and changed by people."""
+"""The text of `model.py`: a network in plain torch, layer by layer, for people to read and change."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from genepool.nn.model import Activation
 WEIGHTS = "weights.safetensors"
 WIDEST = 110
 
-HEAD = '''"""An image classifier, evolved by Genepool. It needs torch and nothing else, and Pillow to open image files.
+HEAD = '''"""An image classifier, evolved by Genepool. It needs only torch, and Pillow to open image files.
 
     python model.py photo.png ...               prints the three likeliest classes of each image
 
     import model
     classifier = model.load()
-    probabilities = classifier(images)          # images: a uint8 tensor ({shape}), n as you like
+    probabilities = classifier(images)          # images: a uint8 tensor ({shape}), any n
 """
 
 import json
@@ -39,7 +39,7 @@ MEAN, STD = {mean}, {std}  # of each channel, for pixels from 0 to 1
 FIT = '''
 
 def fit(x, channels, height, width):
-    """Makes a value fit those that it is added to: cut or zero-padded in channels, resized to nearest pixels."""
+    """Fit x to the values it is added to: cut or zero-pad channels, resize to nearest pixels."""
     x = x[:, :channels]
     if x.shape[2:] != (height, width):
         x = functional.interpolate(x, size=(height, width), mode="nearest")
@@ -49,7 +49,7 @@ def fit(x, channels, height, width):
 CLASSIFIER = '''
 
 class Classifier(nn.Module):
-    """Images as bytes, uint8 (n, HEIGHT, WIDTH, CHANNELS), in; probabilities (n, {count}) out."""
+    """uint8 images (n, HEIGHT, WIDTH, CHANNELS) in; probabilities (n, {count}) out."""
 
     def __init__(self):
         super().__init__()
@@ -67,14 +67,14 @@ class Classifier(nn.Module):
 TAIL = '''
 
 def load(weights=Path(__file__).with_name("weights.safetensors")):
-    """The trained classifier, ready to answer."""
+    """Return the trained classifier."""
     classifier = Classifier()
     classifier.load_state_dict(read_safetensors(weights))
     return classifier.eval()
 
 
 def read_safetensors(path):
-    """The tensors of a safetensors file: a length, a table in JSON, then plain numbers. Nothing in it can run."""
+    """Read a safetensors file: a length, a table in JSON, then plain numbers. Nothing in it can run."""
     data = bytearray(Path(path).read_bytes())
     start = 8 + int.from_bytes(data[:8], "little")
     types = {"F32": torch.float32, "I64": torch.int64, "U8": torch.uint8}
@@ -89,14 +89,14 @@ def read_safetensors(path):
 
 
 def read_image(path):
-    """An image file as the training images were prepared: upright, on white, of one size; uint8."""
+    """Read an image file as the training images were read: upright, on white, in one size; uint8."""
     from PIL import Image, ImageOps
 
     mode = "L" if CHANNELS == 1 else "RGB"
     with Image.open(path) as image:
         image.load()
         upright = ImageOps.exif_transpose(image)
-    if upright.mode.startswith("I"):  # 16 bits a pixel
+    if upright.mode.startswith("I"):  # 16 bits per pixel
         values = torch.frombuffer(bytearray(upright.convert("I").tobytes()), dtype=torch.int32)
         upright = Image.frombytes("L", upright.size, bytes(((values + 128) // 257).tolist()))
     elif upright.has_transparency_data:
@@ -109,7 +109,7 @@ def read_image(path):
 
 
 def predict(paths):
-    """Prints the three likeliest classes of each image file."""
+    """Print the three likeliest classes of each image file."""
     classifier = load()
     for path in paths:
         with torch.inference_mode():
@@ -124,18 +124,18 @@ if __name__ == "__main__":
 
 
 def member_names(count: int) -> list[str]:
-    """The attributes of `Classifier` that hold the networks; their tensors' names begin with these."""
+    """Return the attributes of `Classifier` that hold the networks, which are also prefixes of the tensors' names."""
     return ["network"] if count == 1 else [f"network{number + 1}" for number in range(count)]
 
 
 def source_text(facts: Facts) -> str:
-    """The whole of `model.py`."""
-    plans = [layers(member.decoded(), facts.image) for member in facts.members]
-    names = member_names(len(plans))
+    """Return the text of `model.py`."""
+    networks = [layers(member.decoded(), facts.image) for member in facts.members]
+    names = member_names(len(networks))
     parts = [
         HEAD.format(
             shape=f"n, {facts.height}, {facts.width}, {facts.channels}",
-            # As JSON would be, and as ASCII: no name of a class can end the text and go on as code.
+            # Quoted and in ASCII, so that no class name can end the string and continue as code.
             classes="\n".join(f"    {_quoted(name)}," for name in facts.classes),
             height=facts.height,
             width=facts.width,
@@ -144,10 +144,10 @@ def source_text(facts: Facts) -> str:
             std=list(facts.std),
         )
     ]
-    if any(term.shape != layer.shape for plan in plans for layer in plan for term in layer.terms):
+    if any(term.shape != layer.shape for network in networks for layer in network for term in layer.terms):
         parts.append(FIT)
-    for name, member, plan in zip(names, facts.members, plans, strict=True):
-        parts.append(_network(name.capitalize(), member, plan, len(facts.classes)))
+    for name, member, network in zip(names, facts.members, networks, strict=True):
+        parts.append(_network(name.capitalize(), member, network, len(facts.classes)))
     answers = [f"torch.softmax(self.{name}(x), 1)" for name in names]
     answer = f"        return {answers[0]}" if len(answers) == 1 else _mean(answers)
     members = "\n".join(f"        self.{name} = {name.capitalize()}()" for name in names)
@@ -156,7 +156,7 @@ def source_text(facts: Facts) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As a Python literal in double quotes."""
+    """Return a Python literal in double quotes."""
     return json.dumps(text) if all(ord(letter) < 0x10000 for letter in text) else ascii(text)
 
 
@@ -165,33 +165,33 @@ def _mean(answers: Sequence[str]) -> str:
     return f"        answers = [\n{lines}        ]\n        return torch.stack(answers).mean(0)"
 
 
-def _network(name: str, member: Member, plan: Sequence[Layer], classes: int) -> str:
-    image = plan[0].shape
+def _network(name: str, member: Member, network: Sequence[Layer], classes: int) -> str:
+    image = network[0].shape
     shape = f"(n, {image.channels}, {image.height}, {image.width})"
     lines = [
         "",
         "",
         f"class {name}(nn.Module):",
-        f'    """Normalised images {shape} in, one score a class out; {member.parameters:,} parameters."""',
+        f'    """Normalised images {shape} in, one score per class out; {member.parameters:,} parameters."""',
         "",
         "    def __init__(self):",
         "        super().__init__()",
-        *(f"        {line}" for line in _definitions(plan, classes)),
+        *(f"        {line}" for line in _definitions(network, classes)),
         "",
-        *(f"    {line}" for line in _forward(plan)),
+        *(f"    {line}" for line in _forward(network)),
         "",
     ]
     return "\n".join(lines)
 
 
-def _definitions(plan: Sequence[Layer], classes: int) -> Iterator[str]:
-    for layer in plan:
+def _definitions(network: Sequence[Layer], classes: int) -> Iterator[str]:
+    for layer in network:
         for term in layer.terms:
             if term.convolution is not None:
                 yield _convolution(term.convolution)
         if layer.norm is not None:
             yield f"self.{layer.norm} = nn.BatchNorm2d({layer.shape.channels}, eps={Activation.EPSILON})"
-    yield f"self.{CLASSIFY} = nn.Linear({plan[-1].shape.channels}, {classes})"
+    yield f"self.{CLASSIFY} = nn.Linear({network[-1].shape.channels}, {classes})"
 
 
 def _convolution(conv: Convolution) -> str:
@@ -207,14 +207,14 @@ def _pair(numbers: tuple[int, int]) -> str:
     return str(numbers[0]) if numbers[0] == numbers[1] else str(numbers)
 
 
-def _forward(plan: Sequence[Layer]) -> Iterator[str]:
-    """The network as one reads it: `x` runs through it; what is needed again later has a name of its own."""
-    names = _Names(plan)
-    yield f"def forward(self, {names.of(0) if not names.computed(plan[0]) else 'x'}):"
-    for layer in plan:
+def _forward(network: Sequence[Layer]) -> Iterator[str]:
+    """Yield the lines of `forward`: `x` is the current value; values that are needed later have their own names."""
+    names = _Names(network)
+    yield f"def forward(self, {names.of(0) if not names.computed(network[0]) else 'x'}):"
+    for layer in network:
         if names.computed(layer):
             yield from _statement(layer, names)
-    yield f"    x = {names.of(plan[-1].number)}.mean((2, 3))  # global average pooling"
+    yield f"    x = {names.of(network[-1].number)}.mean((2, 3))  # global average pooling"
     yield f"    return self.{CLASSIFY}(x)"
 
 
@@ -222,9 +222,9 @@ def _statement(layer: Layer, names: _Names) -> Iterator[str]:
     target, shape = names.of(layer.number), layer.shape
     terms = [_term(term, layer, names) for term in layer.terms] or ["x"]
     note = f"  # {shape.channels} x {shape.height} x {shape.width}"
-    whole = _active(" + ".join(terms), layer)
-    if len(whole) + len(target) + len(note) < WIDEST:
-        yield f"    {target} = {whole}{note}"
+    expression = _active(" + ".join(terms), layer)
+    if len(expression) + len(target) + len(note) < WIDEST:
+        yield f"    {target} = {expression}{note}"
         return
     yield f"    {target} = {terms[0]}"
     for term in terms[1:]:
@@ -250,16 +250,16 @@ def _term(term: Term, layer: Layer, names: _Names) -> str:
 
 
 class _Names:
-    """What the value of each vertex is called in `forward`.
+    """The names of the vertices' values in `forward`.
 
-    A linear vertex that one identity enters computes nothing and is but another name of the vertex before it.
+    A linear vertex with a single incoming identity computes nothing and shares the name of the vertex before it.
     """
 
-    def __init__(self, plan: Sequence[Layer]) -> None:
+    def __init__(self, network: Sequence[Layer]) -> None:
         self._root: dict[int, int] = {}
         order: list[int] = []
         uses: dict[int, list[int]] = {}
-        for layer in plan:
+        for layer in network:
             if layer.terms and not self.computed(layer):
                 self._root[layer.number] = self._root[layer.terms[0].source]
                 continue
@@ -267,7 +267,7 @@ class _Names:
             for term in layer.terms:
                 uses.setdefault(self._root[term.source], []).append(len(order))
             order.append(layer.number)
-        uses.setdefault(self._root[plan[-1].number], []).append(len(order))
+        uses.setdefault(self._root[network[-1].number], []).append(len(order))
         self._name = {
             number: "x" if set(uses[number]) == {place + 1} else f"x{number}" for place, number in enumerate(order)
         }

@@ -1,7 +1,7 @@
-"""The format `torch`: a program of `torch.export` in a `.pt2` archive, with the facts beside it.
+"""The format `torch`: a `torch.export` program in a `.pt2` archive that also contains the facts.
 
-`torch.export.load` unpickles parts of an archive and evaluates texts in it, so it is kept for files that we wrote a
-moment ago. From others, facts and weights are read: the archive is a zip file whose members are stored as they are.
+`torch.export.load` unpickles parts of an archive and evaluates strings in it, so it is only used on files that we just
+wrote. From other files, facts and weights are read: the archive is a zip file with uncompressed members.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from torch import Tensor
 
 from genepool.errors import DataError, shown
 from genepool.export.facts import Facts, from_json, to_json
-from genepool.export.network import Network, Stranger, build_checked
+from genepool.export.network import Network, Predictor, build_checked
 
 FACTS = "genepool.json"
 WEIGHTS = "data/weights/"
 CONFIG = f"{WEIGHTS}model_weights_config.json"
 FLOAT32 = 7
-"""torch's number for the type, in its archives."""
+"""The number of this type in torch's archives."""
 
 
 def write(network: Network, facts: Facts, path: Path) -> None:
-    """Traces the network for any number of images and writes the program."""
+    """Trace the network for any batch size and write the program."""
     images = torch.zeros((2, *facts.image), dtype=torch.uint8)
     batch = torch.export.Dim("batch", min=1)
-    archive = io.BytesIO()  # and not the path: torch tells of a full disk by errors that are no OSError
+    archive = io.BytesIO()  # not the path: on a full disk, torch raises errors that are not an OSError
     with _quiet(), torch.no_grad():
         program = torch.export.export(network, (images,), dynamic_shapes={"images": {0: batch}})
         torch.export.save(program, archive, extra_files={FACTS: to_json(facts)})
     path.write_bytes(archive.getbuffer())
 
 
-def load(path: Path) -> Stranger:
-    """As a stranger would, with torch alone; only for files of our own making."""
+def load(path: Path) -> Predictor:
+    """Load with torch; only for files that we just wrote."""
     with _quiet():
         module = torch.export.load(path).module()
 
@@ -56,21 +56,21 @@ def load(path: Path) -> Stranger:
 
 
 def read(path: Path) -> tuple[Facts, Network]:
-    """The facts and the network; nothing in the file is run."""
+    """Read the facts and the network; nothing in the file is run."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = _Members(archive, path.stat().st_size)
             facts = from_json(members.read(f"extra/{FACTS}"))
             tensors = _weights(members)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise DataError(f"it is no whole .pt2 archive ({shown(str(error))}).") from None
+        raise DataError(f"it is not a complete .pt2 archive ({shown(str(error))}).") from None
     count = len(facts.members)
     return facts, build_checked(facts, [_under(f"members.{number}.", tensors) for number in range(count)])
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """torch's notes about its own insides tell a user nothing."""
+    """Silence torch's internal messages, which do not concern users."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
@@ -81,24 +81,24 @@ def _quiet() -> Iterator[None]:
 
 
 class _Members:
-    """The members of an archive, by their names below its one folder.
+    """The members of an archive, by their names below its single folder.
 
-    torch compresses nothing, so all of them together are no larger than the file; a zip bomb's are.
+    torch does not compress, so together they are no larger than the file, unlike those of a zip bomb.
     """
 
     def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
         entries = archive.infolist()
         if sum(entry.file_size for entry in entries) > size:
-            raise DataError("its members are larger than the file itself, which no export of ours is.")
+            raise DataError("its members are larger than the file itself, so Genepool did not write it.")
         if any(entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 for entry in entries):
-            raise DataError("its members are compressed or encrypted, which no export of ours is.")
+            raise DataError("its members are compressed or encrypted, so Genepool did not write it.")
         self._archive = archive
         self._entries = {entry.filename.partition("/")[2]: entry for entry in entries}
 
     def read(self, name: str) -> bytes:
-        """Its checksum is verified."""
+        """Return a member; zipfile verifies its checksum."""
         if name not in self._entries:
-            raise DataError(f"it holds no '{shown(name)}', so it is not an export of Genepool.")
+            raise DataError(f"it does not contain '{shown(name)}', so Genepool did not write it.")
         return self._archive.read(self._entries[name])
 
 
@@ -132,15 +132,14 @@ def _weights(members: _Members) -> dict[str, Tensor]:
 
 
 def _tensor(members: _Members, name: str, entry: _Entry) -> Tensor:
-    """One tensor from plain numbers."""
     meta, shape = entry.tensor_meta, [size.as_int for size in entry.tensor_meta.sizes]
     plain = [math.prod(shape[place + 1 :]) for place in range(len(shape))]
     ordered = [a == b or size == 1 for a, b, size in zip((s.as_int for s in meta.strides), plain, shape, strict=False)]
     if entry.use_pickle or meta.dtype != FLOAT32 or meta.storage_offset.as_int or not all(ordered):
-        raise DataError(f"its weights '{shown(name)}' are pickled or in another form than Genepool writes.")
+        raise DataError(f"its weights '{shown(name)}' are pickled or not in the form that Genepool writes.")
     data = members.read(WEIGHTS + entry.path_name)
     if min(shape, default=1) < 1 or len(data) != 4 * math.prod(shape):
-        raise DataError(f"its weights '{shown(name)}' have another length than their shape.")
+        raise DataError(f"its weights '{shown(name)}' do not have the length of their shape.")
     return torch.frombuffer(bytearray(data), dtype=torch.float32).view(shape)
 
 

@@ -25,7 +25,7 @@ from genepool.dna import (
 )
 from genepool.dna.flops import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
-from genepool.evaluation import EVERYTHING_AS_SET, Evaluation, Objective, Observer, Plan, Second, Trained, ignore
+from genepool.evaluation import Evaluation, Objective, Observer, Trained, TrainingBudget, TrainingRequest, ignore
 from genepool.mutations.recombination import FUSION
 from genepool.nn.batches import Normaliser, resident
 from genepool.nn.device import give_memory_back, is_mixed, threads
@@ -73,41 +73,33 @@ class TorchEvaluator:
         self._validation_images = min(recipe.validation or sys.maxsize, len(data.validation_labels))
         self.normalise = Normaliser(data, device)
 
-    def evaluate(
-        self,
-        dna: DNA,
-        *,
-        seed: int,
-        inherited: bytes | None = None,
-        checkpoint: bytes | None = None,
-        observe: Observer = ignore,
-        plan: Plan = EVERYTHING_AS_SET,
-        second: Second | None = None,
-    ) -> Trained:
+    def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
         """See genepool.evaluation.Evaluator."""
+        dna, budget = request.dna, request.budget
         ledger = _Ledger(self.objective, look=min(IMAGES, self._validation_images))
         try:
             ledger.requirements = requirements(dna, self._image, self._classes, self.recipe.batch)
             ledger.size = capacity(dna, self._image, self._classes)
-            beside = self._beside(inherited, checkpoint, second, ledger.requirements.parameters)
-            _guard(ledger.requirements, ledger.size, beside, self.limits)
+            _guard(ledger.requirements, ledger.size, self._beside(request, ledger.requirements.parameters), self.limits)
             give_memory_back(beyond=PROCESS)
-            image = cropped(self._image, plan.crop)
+            image = cropped(self._image, budget.crop)
             ledger.training_requirements = ledger.requirements
             if image != self._image:
                 ledger.training_requirements = requirements(dna, image, self._classes, self.recipe.batch)
-            model = self.unfold(dna, seed, image)
-            recipe = self._recipe(plan, ledger.training_requirements)
+            model = self.unfold(dna, request.seed, image)
             ledger.training = Training(
-                model, self.data, recipe, seed=seed, device=self.device, plan=plan, measure=self._look_at
+                model,
+                self.data,
+                self._recipe(budget, ledger.training_requirements),
+                seed=request.seed,
+                device=self.device,
+                budget=budget,
+                measure=self._look_at,
             )
-            if second is not None and inherited is not None and self.inheritance != "none":
-                ledger.inheritance = self._inherit_from_two(model, inherited, second, ledger.training, seed)
-            else:
-                ledger.inheritance = self._inherit(model, inherited, ledger.training)
-            if checkpoint is not None:
-                ledger.training.resume(checkpoint)
-            with threads(plan.threads):
+            ledger.inheritance = self._inherit(model, request, ledger.training)
+            if request.checkpoint is not None:
+                ledger.training.resume(request.checkpoint)
+            with threads(budget.threads):
                 ledger.training.run(observe)
                 whole = self._whole(model)
                 accuracy = self.validate(whole)
@@ -123,48 +115,45 @@ class TorchEvaluator:
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
         return Trained(ledger.close(accuracy=accuracy), weights)
 
-    def _beside(self, inherited: bytes | None, checkpoint: bytes | None, second: Second | None, parameters: int) -> int:
-        """Bytes that are in memory beside the network: what it begins with, the order of the images, an average.
+    def _beside(self, request: TrainingRequest, parameters: int) -> int:
+        """Return the bytes in memory beside the network: initial weights, the order of the images, an average.
 
-        A parent's weights are there twice while they are copied; a checkpoint is so before there are any gradients. The
-        average of the weights is there twice while a checkpoint is written.
+        A parent's weights exist twice while they are copied; so does a checkpoint before there are any gradients. The
+        average of the weights exists twice while a checkpoint is written.
         """
-        parents = len(inherited or b"") + (len(second.weights) if second else 0)
+        parents = sum(map(len, request.inherited))
         average = 2 * 4 * parameters if self.recipe.averaging else 0
-        return 2 * parents + len(checkpoint or b"") + 64 * len(self.data.train_labels) + average
+        return 2 * parents + len(request.checkpoint or b"") + 64 * len(self.data.train_labels) + average
 
-    def _recipe(self, plan: Plan, requirements: Requirements) -> Recipe:
-        """In the arithmetic that the plan asks for, with the number of steps that its operations allow."""
+    def _recipe(self, budget: TrainingBudget, requirements: Requirements) -> Recipe:
+        """Return the recipe in the budget's arithmetic, with the number of steps that its FLOPs allow."""
         recipe = self.recipe
-        if plan.precision:
-            recipe = msgspec.structs.replace(recipe, mixed=plan.precision != "float32")
-        if not plan.flops:
+        if budget.precision:
+            recipe = msgspec.structs.replace(recipe, mixed=budget.precision != "float32")
+        if not budget.flops:
             return recipe
-        steps = max(FEWEST, int(plan.flops / requirements.training.total))
-        return msgspec.structs.replace(recipe, steps=min(steps, plan.most or steps))
+        steps = max(FEWEST, int(budget.flops / requirements.training.total))
+        return msgspec.structs.replace(recipe, steps=min(steps, budget.max_steps or steps))
 
-    def _inherit(self, model: Model, inherited: bytes | None, training: Training) -> Inheritance:
-        parent = from_bytes(inherited) if inherited is not None else {}
-        if self.inheritance == "preserving" and parent:
-            return inherit_function(model, parent, training.first_images())
-        return inherit_weights(model, parent if self.inheritance != "none" else {})
-
-    def _inherit_from_two(
-        self, model: Model, inherited: bytes, second: Second, training: Training, seed: int
-    ) -> Inheritance:
-        parents = from_bytes(inherited), from_bytes(second.weights)
-        if second.form == FUSION:
-            both = fused(model.dna, *parents)
+    def _inherit(self, model: Model, request: TrainingRequest, training: Training) -> Inheritance:
+        parents = [from_bytes(weights) for weights in request.inherited]
+        if self.inheritance == "none" or not parents:
+            return inherit_weights(model, {})
+        if len(parents) == 1:
+            return self._take_over(model, parents[0], training)
+        first, second = parents
+        if request.recombination == FUSION:
+            both = fused(model.dna, first, second)
             found = inherit_weights(model, both.tensors)
         else:
-            both = mixed(model, *parents, Random(f"{seed} mixture"))
-            preserving = self.inheritance == "preserving"
-            found = (
-                inherit_function(model, both.tensors, training.first_images())
-                if preserving
-                else inherit_weights(model, both.tensors)
-            )
+            both = mixed(model, first, second, Random(f"{request.seed} mixture"))
+            found = self._take_over(model, both.tensors, training)
         return msgspec.structs.replace(found, second=tuple(name for name in found.inherited if name in both.second))
+
+    def _take_over(self, model: Model, tensors: dict[str, torch.Tensor], training: Training) -> Inheritance:
+        if self.inheritance == "preserving" and tensors:
+            return inherit_function(model, tensors, training.first_images())
+        return inherit_weights(model, tensors)
 
     def unfold(self, dna: DNA, seed: int, image: Shape | None = None) -> Model:
         """The network with fresh weights, on the device."""
@@ -264,7 +253,7 @@ class _Ledger:
             stepping=self.training.stepping if self.training else 0.0,
             step_seconds=self.training.step_seconds if self.training else 0.0,
             precision=self.training.precision.name if self.training else "",
-            turns=tuple(self.training.pace.turns) if self.training else (),
+            step_decisions=tuple(self.training.step_count.decisions) if self.training else (),
             raced=self.training.referee.verdict if self.training else None,
             look=self.training.referee.look if self.training else None,
         )

@@ -1,18 +1,13 @@
-"""How many steps a training takes, and the race against the parent that may change it.
+"""How many steps a training takes, and the race against the parent that may change the number.
 
-How many steps a training takes: a number that is given, or as many as there is time for; a race may change both.
+The number is given, or it is as many steps as there is time for. The speed of a machine varies, so time is checked
+every few steps and the number is decided again if it no longer fits. Every decision is recorded (steps done, steps in
+total): a training with the same decisions, which a TrainingBudget can contain, repeats bit for bit.
 
-Time is looked at every few steps, since a machine is not as fast at one moment as at another, and the number is decided
-anew if it no longer fits. Each decision is recorded as a turn (steps done, steps in all): with the same turns, which a
-plan may hold, a training repeats bit for bit.
-
-One look at a child on its way: who clearly loses against its parent stops, who clearly wins goes on for longer.
-
-Differs from the paper, where everybody trains to the end. Nobody waits for anybody: all that is compared is the child,
-on some of the validation images, with the fitness that its parent had when the child was born.
-
-What is compared are errors, by their ratio: a child is further from its own end than its parent was, and by how much
-depends on how hard the images are.
+Differs from the paper, where every training runs to its end: a race measures a child once during its training, on some
+of the validation images, and compares it with the accuracy that its parent had when the child was born. A clear loser
+stops, a clear winner trains longer. Errors are compared by their ratio, because a child is further from its end than
+its parent was, and by how much depends on how hard the images are.
 """
 
 from __future__ import annotations
@@ -24,67 +19,67 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from genepool.evaluation import Plan, Race, Verdict
+from genepool.evaluation import Race, TrainingBudget, Verdict
 
 FIRST = (4, 20)
-"""The steps between which the first decision is timed: the very first ones also prepare what others use."""
+"""The first decision is timed between these steps: the very first steps also prepare what the others use."""
 EVERY = 50
 """Steps between two later decisions."""
 TOLERANCE = 0.03
-"""A number of steps that is no further off than this share stays."""
+"""The number of steps is not changed if it is off by no more than this fraction."""
 FEWEST = 40
-"""Steps, however slow they are: with fewer a network would not be trained at all."""
+"""The minimum number of steps, however slow they are: with fewer, a network would not be trained at all."""
 
 
-class Pace:
+class StepCount:
     """The number of steps of one training."""
 
-    def __init__(self, plan: Plan, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.by_time = plan.seconds > 0 and not plan.turns
-        self.steps = 0 if plan.seconds else steps
-        """In all; 0 as long as it is not decided."""
-        self.turns: list[tuple[int, int]] = []
-        self._given = dict(plan.turns)
-        self.seconds, self._clock = plan.seconds, clock
-        """Time for all steps, where they go by time."""
-        self._most = plan.most or sys.maxsize
+    def __init__(self, budget: TrainingBudget, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.by_time = budget.seconds > 0 and not budget.step_decisions
+        self.steps = 0 if budget.seconds else steps
+        """Steps in total; 0 until it is decided."""
+        self.decisions: list[tuple[int, int]] = []
+        self._given = dict(budget.step_decisions)
+        self.seconds, self._clock = budget.seconds, clock
+        """Time for all steps, if time limits them."""
+        self._max_steps = budget.max_steps or sys.maxsize
         self._began = clock()
         self._last = (0, self._began)
 
     @property
     def is_decided(self) -> bool:
-        """Whether it is known how many steps there are."""
+        """Whether the number of steps is known."""
         return self.steps > 0 or not (self.by_time or self._given)
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the training began."""
         return self._clock() - self._began
 
-    def resume(self, turns: list[tuple[int, int]], steps: int, elapsed: float) -> None:
-        """Goes back to where a checkpoint was made."""
-        self.turns, self.steps = turns, steps
+    def resume(self, decisions: list[tuple[int, int]], steps: int, elapsed: float) -> None:
+        """Continue from a checkpoint."""
+        self.decisions, self.steps = decisions, steps
         self._began = self._clock() - elapsed
         self._last = (-1, 0.0)
 
     def after(self, done: int) -> None:
-        """To be told of every step."""
+        """Update after every step."""
         if done in self._given:
             self._decide(done, self._given[done])
         elif self.by_time and (done % EVERY == 0 or done in FIRST):
             self._look(done)
 
     def pause(self, seconds: float) -> None:
-        """So long something else was done: it counts as time, but does not tell how long steps take."""
+        """Account for time spent on something else: it is used up, but says nothing about the duration of steps."""
         step, then = self._last
         self._last = (step, then + seconds)
 
     def stop(self, done: int) -> None:
-        """No further steps."""
+        """Take no further steps."""
         self._decide(done, done)
 
     def stretch(self, done: int, factor: float) -> None:
-        """So many times the steps that are left, and the time."""
+        """Multiply the remaining steps and the remaining time."""
         self.seconds += max(0.0, self.seconds - self.elapsed) * (factor - 1)
         self._decide(done, done + round((self.steps - done) * factor))
 
@@ -95,27 +90,28 @@ class Pace:
             return
         each = (now - then) / (done - before)
         steps = max(FEWEST, done + max(0, int((self.seconds - (now - self._began)) / each)))
-        steps = min(steps, max(self._most, self.steps, done))  # a race may have given it more
+        steps = min(steps, max(self._max_steps, self.steps, done))  # a race may have given it more
         if abs(steps - self.steps) > TOLERANCE * self.steps:
             self._decide(done, steps)
 
     def _decide(self, done: int, steps: int) -> None:
         self.steps = steps
-        self.turns.append((done, steps))
+        self.decisions.append((done, steps))
 
 
 IMAGES = 500
-"""Validation images for a look: less than one in a hundred of a training's operations, in most."""
+"""Validation images for a race: mostly less than 1 % of the FLOPs of a training."""
 LOSING = 1.4
-"""Times the parent's errors. Measured with `laptop`, half-way: of 54 that ended at least as good as their parent all
-but one had less than 1.3 times its errors then; of 44 that did not, the 12 hopeless ones had 1.49 times and more."""
+"""A child with more than this many times its parent's errors loses. Measured with `laptop`, half-way: of 54 children
+that ended at least as good as their parent, all but one had less than 1.3 times its errors; of 44 others, the 12
+hopeless ones had at least 1.49 times its errors."""
 WINNING = 0.95
-"""Times the parent's errors: nobody who was below it half-way ended worse than its parent."""
+"""A child with less than this many times its parent's errors wins: none of these ended worse than its parent."""
 _VERDICTS: tuple[Verdict | None, ...] = (None, "stopped", "longer", "kept")
 
 
 def judge(accuracy: float, rival: float) -> Verdict:
-    """What is to become of a child that has this accuracy at the look."""
+    """Return the verdict on a child that has this accuracy during its training."""
     error, known = 1 - accuracy, 1 - rival
     if error > LOSING * known:
         return "stopped"
@@ -123,15 +119,15 @@ def judge(accuracy: float, rival: float) -> Verdict:
 
 
 class Referee:
-    """Watches the steps of one training; `measure` tells the network's accuracy as it is at that moment."""
+    """Runs the race of one training; `measure` returns the current accuracy of the network."""
 
-    def __init__(self, race: Race | None, pace: Pace, measure: Callable[[], float]) -> None:
-        self._race, self._pace, self._measure = race, pace, measure
+    def __init__(self, race: Race | None, step_count: StepCount, measure: Callable[[], float]) -> None:
+        self._race, self._pace, self._measure = race, step_count, measure
         self.verdict = race.verdict if race is not None else None
         self.look: tuple[int, float] | None = None
 
     def after(self, done: int) -> None:
-        """To be told of every step."""
+        """Update after every step."""
         race, steps = self._race, self._pace.steps
         if race is None or self.verdict is not None or not race.look * steps <= done < steps:
             return
@@ -145,14 +141,14 @@ class Referee:
             self._pace.stretch(done, race.stretch)
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint has to keep."""
+        """Return the state for a checkpoint."""
         if self._race is None:
             return {}
         figures = [_VERDICTS.index(self.verdict), *(self.look or (0, 0.0)), self._pace.seconds]
         return {"race": torch.tensor(figures, dtype=torch.float64)}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
-        """Goes back to where a checkpoint was made."""
+        """Continue from a checkpoint."""
         if self._race is None:
             return
         verdict, step, accuracy, self._pace.seconds = tensors["race"].tolist()

@@ -14,13 +14,13 @@ from torch.nn import functional
 from genepool.data.dataset import Dataset
 from genepool.dna import cropped
 from genepool.errors import DataError, DivergedError
-from genepool.evaluation import EVERYTHING_AS_SET, Observer, Plan, Progress
+from genepool.evaluation import AS_CONFIGURED, Observer, Progress, TrainingBudget
 from genepool.nn.batches import batches_for
 from genepool.nn.device import Precision
 from genepool.nn.model import Model
 from genepool.nn.optimiser import BATCHES, SGD, TailAverage, find_statistics
 from genepool.nn.schedules import SCHEDULES
-from genepool.nn.step_count import Pace, Referee
+from genepool.nn.step_count import Referee, StepCount
 from genepool.nn.weights import from_bytes, to_bytes
 
 LOOK_EVERY = 50
@@ -62,13 +62,13 @@ class Training:
         *,
         seed: int,
         device: torch.device,
-        plan: Plan = EVERYTHING_AS_SET,
+        budget: TrainingBudget = AS_CONFIGURED,
         measure: Callable[[Model], float] = lambda model: 0.0,
     ) -> None:
         self.model = model.train()
         self.recipe = recipe
-        self.pace = Pace(plan, recipe.steps)
-        self.referee = Referee(plan.race, self.pace, lambda: measure(model))
+        self.step_count = StepCount(budget, recipe.steps)
+        self.referee = Referee(budget.race, self.step_count, lambda: measure(model))
         self.done = 0
         self.stepping = 0.0
         """Seconds spent in steps, the first one left out: it also prepares what the others use."""
@@ -76,11 +76,11 @@ class Training:
         self.losses: list[tuple[int, float]] = []
         self.settled = 0
         """Batches that went through the network, forward only, after the last step."""
-        size = cropped(data.image, plan.crop)[:2]
+        size = cropped(data.image, budget.crop)[:2]
         self._batches = batches_for(data, batch=recipe.batch, seed=seed, device=device, size=size)
         # Without convolutions there is nothing to be faster at: the classifier is always computed in float32.
         self.precision = Precision(device, mixed=recipe.mixed and bool(model.dna.convs))
-        self._peak = model.dna.learning_rate * plan.heat
+        self._peak = model.dna.learning_rate * budget.learning_rate_factor
         self._schedule = SCHEDULES.get(recipe.schedule)
         self._optimiser = SGD(
             model,
@@ -97,21 +97,21 @@ class Training:
 
     def run(self, observe: Observer) -> None:
         """Takes all steps that are left; DivergedError if the loss is no longer finite."""
-        began, first, pace = None, self.done, self.pace
-        while self.done < pace.steps or not pace.is_decided:
+        began, first, step_count = None, self.done, self.step_count
+        while self.done < step_count.steps or not step_count.is_decided:
             loss = self.step()
             began = began or time.perf_counter()
-            pace.after(self.done)
+            step_count.after(self.done)
             self.referee.after(self.done)
-            self._average.after(self.done, pace.steps)
-            if self.done % LOOK_EVERY == 0 or self.done >= pace.steps > 0:
+            self._average.after(self.done, step_count.steps)
+            if self.done % LOOK_EVERY == 0 or self.done >= step_count.steps > 0:
                 value = loss.item()
                 if not math.isfinite(value):
                     raise DivergedError(f"the loss was {value} at step {self.done}.")
                 self.losses.append((self.done, value))
                 self.stepping = time.perf_counter() - began
                 self.step_seconds = self.stepping / max(1, self.done - first - 1)
-                observe(Progress(self.done, pace.steps, value, self.checkpoint))
+                observe(Progress(self.done, step_count.steps, value, self.checkpoint))
         if self._average.count:
             self._settle()
 
@@ -131,7 +131,7 @@ class Training:
             loss = self._loss(images, labels)
         gradients = self.precision.gradients(loss, self._optimiser.parameters)
         if gradients is not None:
-            self._optimiser.learning_rate = self._peak * self._schedule(self.done, self.pace.steps)
+            self._optimiser.learning_rate = self._peak * self._schedule(self.done, self.step_count.steps)
             self._optimiser.step(gradients)
         self.done += 1
         return loss
@@ -148,14 +148,16 @@ class Training:
             tensors["scale"] = scale
         tensors |= self._average.state() | self.referee.state()
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
-        tensors["turns"] = torch.tensor([(self.pace.steps, self.pace.elapsed), *self.pace.turns], dtype=torch.float64)
+        tensors["step_count"] = torch.tensor(
+            [(self.step_count.steps, self.step_count.elapsed), *self.step_count.decisions], dtype=torch.float64
+        )
         return to_bytes(tensors)
 
     def resume(self, checkpoint: bytes) -> None:
         """Goes back to where a checkpoint was made; the rest is then bit for bit what it would have been."""
         tensors = from_bytes(checkpoint)
         try:
-            (steps, elapsed), *turns = tensors.pop("turns").tolist()
+            (steps, elapsed), *decisions = tensors.pop("step_count").tolist()
             (done, _), *losses = tensors.pop("losses").tolist()
             with torch.no_grad():
                 for name, tensor in self.model.state_dict().items():
@@ -169,5 +171,5 @@ class Training:
         except (KeyError, IndexError, ValueError, TypeError, RuntimeError) as error:
             raise DataError(f"the checkpoint is not one of this network: {error}.") from None
         self.done = int(done)
-        self.pace.resume([(int(at), int(steps)) for at, steps in turns], int(steps), elapsed)
+        self.step_count.resume([(int(at), int(steps)) for at, steps in decisions], int(steps), elapsed)
         self.losses = [(int(step), loss) for step, loss in losses]

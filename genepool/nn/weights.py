@@ -1,9 +1,8 @@
-"""Weights as bytes and in files: safetensors, so that reading them runs no code."""
+"""Weights as bytes: safetensors, so that reading them runs no code."""
 
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from genepool.data.paths import write_atomic
 from genepool.errors import DataError, shown
 
 MAX_BYTES = 2**32
@@ -21,9 +19,9 @@ _KINDS = {torch.float64: "F64", torch.float32: "F32"}
 
 
 def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """The tensors, wherever they are, as one safetensors document, byte for byte as that library writes it.
+    """Return the tensors, on any device, as the same bytes that the safetensors library would write.
 
-    Written here because the library needs all of them twice more in memory: once in its order of axes, once as a copy.
+    The library itself would need two more copies in memory: one in its order of axes, one of the bytes.
     """
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     places: dict[str, dict[str, object]] = {}
@@ -42,34 +40,20 @@ def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def from_bytes(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a safetensors document; anything else is refused."""
+    """Return the tensors of a safetensors document."""
     try:
         return load(data)
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"these are not weights in safetensors form: {shown(str(error))}.") from None
 
 
-def require_writable(path: Path) -> None:
-    """To be asked before a long training, not after it."""
-    if not os.access(path.parent, os.W_OK) or path.is_dir():
-        raise DataError(f"'{shown(path)}' cannot be written: make its folder first or choose another.")
-
-
-def write_weights(data: bytes, path: Path) -> None:
-    """Writes a file, which appears whole or not at all."""
-    try:
-        write_atomic(path, data)
-    except OSError as error:
-        raise DataError(f"The weights cannot be written to '{shown(path)}': {error.strerror or error}.") from None
-
-
 def read_weights(path: Path) -> bytes:
-    """The bytes of a weights file, once it is sure that they can be read as such."""
+    """Return the bytes of a weights file after checking that they can be parsed."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise DataError(f"over {MAX_BYTES} bytes are too many.")
+            raise DataError(f"it has more than {MAX_BYTES} bytes.")
         from_bytes(data)
     except OSError as error:
         raise DataError(f"The weights file '{shown(path)}' cannot be read: {error.strerror or error}.") from None

@@ -120,8 +120,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
     mutation_seed: int
     training_seed: int
     settings_version: int = 1
-    plan: dict[str, Any] = {}
-    """What this training gets where that is not the same for all; opaque here."""
+    training_budget: dict[str, Any] = {}
+    """What the training of this individual gets if it differs from the settings; opaque here."""
     origin: dict[str, Any] = {}
     """Of one that came from another population: which, who it was there, and its lineage; opaque here."""
     lacking: tuple[str, ...] = ()

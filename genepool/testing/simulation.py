@@ -1,13 +1,8 @@
-"""A cluster in virtual time: the real worker and the real contract, with training replaced by a model of it.
+"""A cluster in virtual time: the production worker and population, with training replaced by a model of it.
 
-A stand-in for training: how long it would take, by the cost model, and what fitness it would reach.
-
-The fitness is a caricature with the traits that matter for planning: larger networks can reach more, but only with
-training that they may have inherited; a child starts where its parent stopped; results are noisy.
-
-Many workers on one population, in one thread and in virtual time: what happens next is the earliest event.
-
-A worker's step is the production code; between its two halves, before and after training, others get their turn.
+Many workers share one population in one thread; what happens next is the earliest event. The model predicts how long a
+training takes, from its FLOPs, and a fitness with the properties that matter here: larger networks can reach more, but
+only with training, part of which they may have inherited; a child begins where its parent stopped; results are noisy.
 """
 
 from __future__ import annotations
@@ -25,29 +20,29 @@ import msgspec
 from genepool.dna import DNA, Shape, individual_flops, requirements
 from genepool.errors import StepAbandoned
 from genepool.evaluation import Evaluation, Evaluator, Trained
-from genepool.evolution.worker import Job, Rules, Worker
+from genepool.evolution import Job, Rules, Surroundings, Worker
 from genepool.population import MemoryPopulation, MemoryStore
 
 
 class Landscape(msgspec.Struct, frozen=True, kw_only=True):
-    """A data set, a machine and a recipe, as far as duration and fitness depend on them."""
+    """A data set, a machine and a recipe, as far as the duration and the fitness depend on them."""
 
     image: Shape = Shape(32, 32, 3)
     classes: int = 10
     batch: int = 50
     steps: int = 25_600
     validation_images: int = 5000
-    flops_a_second: float = 5e10
-    """Of one worker: about one CPU core."""
+    flops_per_second: float = 5e10
+    """The speed of one worker: about one CPU core."""
     overhead: float = 0.05
-    """Seconds an individual, whatever its size."""
+    """Seconds per individual, regardless of its size."""
     step_overhead: float = 0.001
-    """Seconds a training step, whatever the size of the network."""
+    """Seconds per training step, regardless of the size of the network."""
     max_flops: float = 5e9
-    """Of one step; larger networks are refused, as the evaluator refuses what does not fit."""
+    """FLOPs of one step beyond which a network is refused, as the evaluator refuses networks that do not fit."""
 
     def train(self, dna: DNA, seed: int, inherited: bytes | None) -> Trained:
-        """What training this DNA would give; `seconds` is how long it would take."""
+        """Return the result of training this DNA; its `seconds` is the duration."""
         needs = requirements(dna, self.image, self.classes, self.batch)
         if needs.training.total > self.max_flops:
             return Trained(Evaluation(fitness=0.0, reason="too large", seconds=self.overhead), None)
@@ -63,48 +58,62 @@ class Landscape(msgspec.Struct, frozen=True, kw_only=True):
                 parameters=needs.parameters,
                 flops=flops,
                 steps=self.steps,
-                seconds=self.overhead + self.steps * self.step_overhead + flops / self.flops_a_second,
+                seconds=self.overhead + self.steps * self.step_overhead + flops / self.flops_per_second,
             ),
             b"%f" % effort,
         )
 
 
-NO_TIME = 0.005
+EMPTY_STEP = 0.005
 """Seconds that a step without a birth takes."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a simulation showed; the keys of its JSON form are documented and stay."""
+    """The outcome of a simulation."""
 
     workers: int
     population_size: int
     individuals: int
-    """That became alive."""
+    """Individuals that became alive."""
     idle: float
-    """The share of the workers' time in which they had nothing to train."""
+    """The fraction of the workers' time in which they had nothing to train."""
     simulated_hours: float
-    individuals_an_hour: float
-    steps_an_hour: float
-    """Of all workers, those that trained nothing included."""
+    individuals_per_hour: float
+    steps_per_hour: float
+    """Steps of all workers, including those without a training."""
     abandoned: int
     """Steps lost to races."""
     smallest: int
     largest: int
-    """Living individuals, once the population had grown to its set-point."""
+    """The number of living individuals, once the population had grown to its set-point."""
     best: float
     flops: int
     memory: int
-    """Bytes of this process, at most."""
+    """The peak memory of this process in bytes."""
     seconds: float
-    """That the simulation took."""
+    """Real time of the simulation."""
+
+
+class _Worker(Worker):
+    """A worker that does not train: its jobs are left to the cluster."""
+
+    def next_job(self) -> Job | None:
+        """Take a step without its training; return the job, or None if there is nothing to train."""
+        self._jobs: list[Job] = []
+        self.step()
+        return self._jobs.pop() if self._jobs else None
+
+    def train(self, job: Job) -> None:
+        """Keep the job."""
+        self._jobs.append(job)
 
 
 class _Event(NamedTuple):
-    """A worker's next turn; after a training, with what came of it."""
+    """A worker's next step; after a training, with its result."""
 
     at: float
     order: int
-    worker: Worker
+    worker: _Worker
     done: tuple[Job, Trained] | None
 
 
@@ -113,7 +122,7 @@ class Cluster:
 
     def __init__(self, *, workers: int, rules: Rules, landscape: Landscape, seed: int = 0) -> None:
         self.now = 0.0
-        # Nobody dies here and nobody beats while it trains, so nobody may be taken for dead.
+        # No worker dies here, and none sends heartbeats while it trains, so none may be taken for dead.
         self.store = MemoryStore(clock=lambda: self.now, lease=1e15)
         self._rules, self._landscape = rules, landscape
         self._workers = [self._worker(Random(f"{seed} {number}")) for number in range(workers)]
@@ -125,53 +134,52 @@ class Cluster:
         self._best = 0.0
         self._smallest, self._largest = rules.population_size, 0
 
-    def _worker(self, rng: Random) -> Worker:
-        return Worker(
+    def _worker(self, rng: Random) -> _Worker:
+        return _Worker(
             MemoryPopulation(self.store),
             rng,
             rules=lambda: self._rules,
-            evaluator=_never_asked,
-            sleep=self._rest,
-            clock=lambda: self.now,
+            evaluator=_no_evaluator,
+            surroundings=Surroundings(sleep=self._sleep, clock=lambda: self.now),
         )
 
-    def _rest(self, seconds: float) -> None:
+    def _sleep(self, seconds: float) -> None:
         self._pause = seconds
 
     def run(self, individuals: int) -> Outcome:
-        """Until so many have become alive."""
+        """Simulate until this many individuals have become alive."""
         started = time.perf_counter()
-        for worker in self._workers:  # not all at the very same moment
-            self._plan(worker.rng.random(), worker)
+        for worker in self._workers:  # not all at the same moment
+            self._schedule(worker.rng.random(), worker)
         while self._finished < individuals:
             self.now, _, worker, done = heapq.heappop(self._events)
             if done is not None:
-                self._end(worker, *done)
-            self._begin(worker)
+                self._finish(worker, *done)
+            self._step(worker)
         return self._outcome(time.perf_counter() - started)
 
-    def _plan(self, at: float, worker: Worker, done: tuple[Job, Trained] | None = None) -> None:
+    def _schedule(self, at: float, worker: _Worker, done: tuple[Job, Trained] | None = None) -> None:
         heapq.heappush(self._events, _Event(at, next(self._order), worker, done))
 
-    def _begin(self, worker: Worker) -> None:
-        """The first half of a step; what there is to train is trained at once, and told when its time is over."""
-        self._pause = NO_TIME
+    def _step(self, worker: _Worker) -> None:
+        """Take a step. If it has a training, the result is computed at once and stored when its time is over."""
+        self._pause = EMPTY_STEP
         self._steps += 1
         job = None
         try:
-            job = worker.begin()
+            job = worker.next_job()
         except StepAbandoned:
             self._abandoned += 1
         if job is None:
-            self._plan(self.now + self._pause, worker)
+            self._schedule(self.now + self._pause, worker)
             return
         inherited = next(iter(worker.population.inherited_weights(job.individual)), None)
         trained = self._landscape.train(job.dna, job.birth.training_seed, inherited)
-        self._plan(self.now + trained.evaluation.seconds, worker, (job, trained))
+        self._schedule(self.now + trained.evaluation.seconds, worker, (job, trained))
 
-    def _end(self, worker: Worker, job: Job, trained: Trained) -> None:
-        """The second half, and the burials."""
-        worker.end(job, trained)
+    def _finish(self, worker: _Worker, job: Job, trained: Trained) -> None:
+        """Store the result of a training and collect the dead."""
+        worker.trainer.store(job, trained)
         for individual in worker.population.garbage():
             worker.population.collect(individual)
         self._finished += 1
@@ -192,8 +200,8 @@ class Cluster:
             individuals=self._finished,
             idle=max(0.0, 1 - training / (self.now * len(self._workers))),
             simulated_hours=self.now / 3600,
-            individuals_an_hour=self._finished / (self.now / 3600),
-            steps_an_hour=self._steps / (self.now / 3600),
+            individuals_per_hour=self._finished / (self.now / 3600),
+            steps_per_hour=self._steps / (self.now / 3600),
             abandoned=self._abandoned,
             smallest=self._smallest,
             largest=self._largest,
@@ -204,5 +212,5 @@ class Cluster:
         )
 
 
-def _never_asked(version: int) -> Evaluator:
-    raise AssertionError("the simulation trains by itself")
+def _no_evaluator(version: int) -> Evaluator:
+    raise AssertionError("the simulation needs no evaluator")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from genepool import Experiment, ImageClassifier, Model
+from genepool import Experiment, ImageClassifier
 from genepool.data.dataset import prepare
 from tests.support.photographs import digits, photographs
 from tests.support.processes import COMMAND
@@ -69,13 +69,13 @@ def evolve(folder: Path, models: Path, name: str, data: str) -> dict[str, np.nda
     beside = {f"{name}-pair": [best, largest if largest != best else others[0]]}
     beside |= {f"{name}-large": [largest]} if largest != best else {}
     for title, identities in {name: [], **beside}.items():
-        dnas = [member.decoded() for member in Model.of(experiment, *identities).facts.members]
+        dnas = [member.decoded() for member in experiment.model(*identities).facts.members]
         say(f"{title}: {' and '.join(size(dna) for dna in dnas)}")
         for form, end in ENDS.items():
             write(folder / name, identities, form, models / f"{title}{end}")
         (models / f"{title}.bytes").write_bytes(pixels.tobytes())
         (models / f"{title}.shape").write_text(json.dumps(pixels.shape))
-    answers = {title: Model.of(experiment, *who).probabilities(pixels) for title, who in beside.items()}
+    answers = {title: experiment.model(*who).probabilities(pixels) for title, who in beside.items()}
     return {name: classifier.predict_proba(pixels), **answers}
 
 

@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 import torch
+from genepool.evolution.monitor import ASK_EVERY
 
 from genepool.data.dataset import prepare
-from genepool.evaluation import Progress
-from genepool.evolution.monitor import ASK_EVERY
+from genepool.evaluation import Progress, TrainingRequest
 from genepool.experiment import Experiment
 from tests.support.in_process import work_on
 from tests.support.processes import (
@@ -70,7 +70,7 @@ def test_a_training_that_is_nine_tenths_done_is_resumed_not_repeated(tmp_path: P
     made = experiment(directory, f"steps={steps}", "individuals=1")
     seen: list[int] = []
     with monkeypatch.context() as within:
-        within.setattr(Experiment, "evaluators", told_at(1_800, seen))
+        within.setattr(Experiment, "evaluators", stopped_at(1_800, seen))
         work_on(made)
         assert seen[-1] == 1_800
         [free] = training(directory)
@@ -87,19 +87,19 @@ def test_a_training_that_is_nine_tenths_done_is_resumed_not_repeated(tmp_path: P
     assert_sound(directory)
 
 
-def told_at(step: int, seen: list[int]) -> object:
+def stopped_at(step: int, seen: list[int]) -> object:
     """Evaluators of a worker in this process that gets a SIGTERM at that step; they note which steps they see."""
     evaluators = Experiment.evaluators
 
-    def evaluators_that_are_told(self: Experiment, *words: object) -> object:
+    def observed_evaluators(self: Experiment, *words: object) -> object:
         ours = evaluators(self, *words)
-        return lambda version: Watched(ours(version))
+        return lambda version: Observed(ours(version))
 
-    class Watched:
+    class Observed:
         def __init__(self, evaluator) -> None:
             self._evaluator = evaluator
 
-        def evaluate(self, dna, *, observe, **rest):
+        def evaluate(self, request, observe):
             def look(progress: Progress) -> None:
                 seen.append(progress.step)
                 if progress.step == step:
@@ -107,9 +107,9 @@ def told_at(step: int, seen: list[int]) -> object:
                     time.sleep(ASK_EVERY)  # a worker asks no more often whether to stop
                 observe(progress)
 
-            return self._evaluator.evaluate(dna, observe=look, **rest)
+            return self._evaluator.evaluate(request, look)
 
-    return evaluators_that_are_told
+    return observed_evaluators
 
 
 def unbroken(made: Experiment, identity: str) -> bytes | None:
@@ -118,7 +118,7 @@ def unbroken(made: Experiment, identity: str) -> bytes | None:
     torch.set_num_threads(1)
     row = made.history().rows[identity]
     evaluator = made.evaluators(prepare(made.source()), "cpu")(row.birth.settings_version)
-    weights = evaluator.evaluate(row.dna, seed=row.birth.training_seed).weights
+    weights = evaluator.evaluate(TrainingRequest(row.dna, seed=row.birth.training_seed)).weights
     torch.set_num_threads(threads)
     return weights
 

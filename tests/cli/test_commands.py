@@ -38,7 +38,7 @@ def test_the_zoo_has_the_sizes_of_the_papers_table(name, low, high, shown, tmp_p
 
 
 def test_show_prints_a_row_a_vertex_and_a_line_a_further_edge(tmp_path):
-    codec.write(chain(conv("a", depth_factor=16.0, stride_scale=1.0)), tmp_path / "dna.json")
+    (tmp_path / "dna.json").write_text(codec.encode(chain(conv("a", depth_factor=16.0, stride_scale=1.0))))
     page = genepool("dna", "show", tmp_path / "dna.json", "--image", "28x28x1").stdout
     assert "v0      bn_relu  a      input  conv 3x3 /2  14x14        16" in page
     found = facts("dna", "show", tmp_path / "dna.json", "--image", "28x28x1", "--json")
@@ -49,7 +49,7 @@ def test_show_prints_a_row_a_vertex_and_a_line_a_further_edge(tmp_path):
 
 
 def test_mutate_repeats_itself_with_one_seed_and_writes_what_it_prints(tmp_path):
-    codec.write(initial(), tmp_path / "dna.json")
+    (tmp_path / "dna.json").write_text(codec.encode(initial()))
     mutate = ("dna", "mutate", tmp_path / "dna.json", "--times", 20, "--seed")
     first, second, other = (genepool(*mutate, seed) for seed in (1, 1, 2))
     assert first.stdout == second.stdout != other.stdout
@@ -68,14 +68,14 @@ def test_dna_can_be_piped():
 
 
 def test_a_network_is_trained_saved_and_inherited_from(tmp_path):
-    codec.write(chain(conv("a", depth_factor=8.0, stride_scale=1.0)), tmp_path / "dna.json")
+    (tmp_path / "dna.json").write_text(codec.encode(chain(conv("a", depth_factor=8.0, stride_scale=1.0))))
     command = ("train", tmp_path / "dna.json", "--data", "fashion-mini", "--json")
     parent = facts(*command, "--steps", 200, "--out", tmp_path / "weights")
     assert parent["fitness"] > 0.25
     assert parent["steps"] == 200
     assert parent["inherited"] == []
     keys = {"fitness", "reason", "parameters", "flops_forward", "flops_training", "flops", "steps", "inherited"}
-    assert set(parent) == keys | {"fresh", "losses", "seconds", "stepping", "step_seconds", "turns"} | {
+    assert set(parent) == keys | {"fresh", "losses", "seconds", "stepping", "step_seconds", "step_decisions"} | {
         "accuracy", "flops_image", "milliseconds", "raced", "look", "second", "precision",
     }  # fmt: skip
     child = facts(*command, "--steps", 0, "--parent", tmp_path / "weights")
@@ -87,7 +87,7 @@ def test_a_network_is_trained_saved_and_inherited_from(tmp_path):
 
 
 def test_a_failed_training_says_why(tmp_path):
-    codec.write(chain(conv("a", depth_factor=400_000.0)), tmp_path / "dna.json")
+    (tmp_path / "dna.json").write_text(codec.encode(chain(conv("a", depth_factor=400_000.0))))
     result = genepool("train", tmp_path / "dna.json")
     assert result.returncode == 0
     assert "not trained  4,800,010 parameters" not in result.stdout
@@ -96,7 +96,7 @@ def test_a_failed_training_says_why(tmp_path):
 
 def test_a_folder_of_images_is_trained_on_at_the_size_that_is_asked_for(tmp_path):
     pets(tmp_path / "pets")
-    codec.write(initial(), tmp_path / "dna.json")
+    (tmp_path / "dna.json").write_text(codec.encode(initial()))
     command = ("train", tmp_path / "dna.json", "--data", tmp_path / "pets", "--steps", 5, "--json")
     asked, median = facts(*command, "--size", "6x4"), facts(*command)
     assert asked["flops_forward"] < median["flops_forward"]

@@ -72,13 +72,11 @@ def evolved(tmp_path_factory):
 @pytest.fixture(scope="module")
 def labels(evolved):
     """What the experiments themselves say of their validation images."""
-    from genepool.experiment.publish import best_of
-
     found = {}
     for name in evolved.data:
         data = evolved.dataset(name)
-        _, network = best_of(Experiment.open(evolved.folder / name), data)
-        found[name] = network.predict(data.validation_pixels)
+        model = Experiment.open(evolved.folder / name).model()
+        found[name] = model.network.predict(data.validation_pixels)
     return found
 
 
@@ -199,7 +197,7 @@ def test_what_is_there_is_replaced_only_by_force_and_only_if_it_is_an_export(evo
     for form, end in ENDS.items():
         assert told("export", experiment, "--format", form)["path"] == f"digits{end}"
         before = sorted(path.stat().st_ino for path in tmp_path.rglob("*"))
-        assert "exists already" in refused("export", experiment, "--format", form)
+        assert "already exists" in refused("export", experiment, "--format", form)
         assert sorted(path.stat().st_ino for path in tmp_path.rglob("*")) == before
         told("export", experiment, "--format", form, "--force")
     (tmp_path / "digits-source" / "thesis.txt").write_text("important")
@@ -216,7 +214,7 @@ def test_bad_requests_are_refused_before_any_work_and_leave_nothing(evolved, tmp
     assert "must end in .onnx" in refused("export", experiment, "--format", "onnx", "--out", tmp_path / "a.pt2")
     assert "make its folder first" in refused("export", experiment, "--out", tmp_path / "no" / "a.pt2")
     assert "is not in this experiment" in refused("export", experiment, "nobody", "--out", tmp_path / "a.pt2")
-    assert "named twice" in refused("export", experiment, best, best, "--out", tmp_path / "a.pt2")
+    assert "given twice" in refused("export", experiment, best, best, "--out", tmp_path / "a.pt2")
     assert "no experiment" in refused("export", tmp_path, "--out", tmp_path / "a.pt2")
     assert call("export", experiment, "--format", "tensorflow").exit_code == 2
     dead = [row for row in history.rows.values() if row.state.name != "ALIVE"]
@@ -229,7 +227,7 @@ def test_bad_requests_are_refused_before_any_work_and_leave_nothing(evolved, tmp
 @pytest.mark.parametrize("form", ENDS)
 def test_an_export_that_answers_otherwise_fails_and_leaves_nothing(form, evolved, tmp_path, monkeypatch):
     """By a little more than what is allowed, on a single image."""
-    from genepool.export.formats import FORMATS
+    from genepool.export.publish import FORMATS
 
     right = FORMATS[form].load
 

@@ -19,7 +19,7 @@ from PIL import Image
 
 from genepool.cli import cli
 from genepool.dna import Shape
-from genepool.export.formats import FORMATS
+from genepool.export.publish import FORMATS
 from tests.export.test_export import NAMES, dataset, taken
 from tests.support.networks import chain, conv
 
@@ -179,9 +179,9 @@ MODELS = {
     "of another kind": ("grey.png", None, "neither in .pt2 nor in .onnx"),
     "empty .pt2": ("model.pt2", lambda path: path.write_bytes(b""), "empty file"),
     "empty .onnx": ("model.onnx", lambda path: path.write_bytes(b""), "empty file"),
-    "text as .pt2": ("model.pt2", lambda path: path.write_text("hello"), "no whole .pt2 archive"),
+    "text as .pt2": ("model.pt2", lambda path: path.write_text("hello"), "not a complete .pt2 archive"),
     "text as .onnx": ("model.onnx", lambda path: path.write_text("hello"), "cannot be used"),
-    "half a .pt2": ("model.pt2", cut, "no whole .pt2 archive"),
+    "half a .pt2": ("model.pt2", cut, "not a complete .pt2 archive"),
     "half an .onnx": ("model.onnx", cut, "cannot be used"),
     "half of the weights": ("model/weights.safetensors", cut, "cannot be used"),
     "weights without their end": (
@@ -198,16 +198,16 @@ MODELS = {
     "an .onnx that points elsewhere": ("model.onnx", onnx_outside, "outside of the file"),
     "facts of another version": ("model.pt2", lambda path: edited(path, "format", 2), "format 2"),
     "facts of giant images": ("model.pt2", lambda path: edited(path, "height", 10**9), "GiB"),
-    "facts of negative images": ("model.pt2", lambda path: edited(path, "height", -8), "no image size"),
-    "facts of two channels": ("model.pt2", lambda path: edited(path, "channels", 2), "do not belong together"),
+    "facts of negative images": ("model.pt2", lambda path: edited(path, "height", -8), "no valid image size"),
+    "facts of two channels": ("model.pt2", lambda path: edited(path, "channels", 2), "do not match"),
     "facts without classes": ("model.pt2", lambda path: edited(path, "classes", []), "no classes"),
     "facts that are no facts": ("model.pt2", lambda path: edited(path, "members", 7), "cannot be read"),
     "a DNA that is none": ("model.pt2", lambda path: edited(path, "members", [{"dna": "{"}]), "cannot be read"),
     "a giant without weights": ("model.pt2", giant, "lacks weights"),
     "other classes than weights": ("model.pt2", lambda path: edited(path, "classes", list("abc")), "do not fit"),
-    "a folder without a model": ("empty", lambda path: path.mkdir(), "neither an exported one nor an experiment"),
+    "a folder without a model": ("empty", lambda path: path.mkdir(), "neither an exported model nor an experiment"),
     "a header longer than the file": (
-        "model/weights.safetensors", lambda path: path.write_bytes(b"\xff" * 20), "no safetensors file",
+        "model/weights.safetensors", lambda path: path.write_bytes(b"\xff" * 20), "not a complete safetensors file",
     ),
     "weights of somebody else": (
         "model/weights.safetensors", lambda path: path.write_bytes((2).to_bytes(8, "little") + b"{}"), "do not say",
@@ -237,7 +237,7 @@ def test_a_bomb_takes_no_memory(place):
     bomb(place / "model.pt2")
     code = f"""
 import resource, sys
-import genepool.export.formats
+import genepool.export.publish
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2 * 10**8,) * 2)
 sys.argv = ["genepool", "predict", {str(place / "model.pt2")!r}, {str(place / "grey.png")!r}]

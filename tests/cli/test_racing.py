@@ -24,11 +24,11 @@ def test_individuals_that_were_raced_say_so_and_replay(budget, tmp_path):
     rows = Experiment.open(directory).history().finished()
     raced = [row for row in rows if row.evaluation.raced]
     assert raced
-    assert all(row.birth.parents and row.birth.plan["race"]["rival"] > 0 for row in raced)
+    assert all(row.birth.parents and row.birth.training_budget["race"]["rival"] > 0 for row in raced)
     decided = [row for row in raced if row.evaluation.raced != "kept"]
     assert decided or budget == "time"  # on a slow machine there is no time to win clearly
     for row in decided:
-        assert row.evaluation.turns[-1][1] == row.evaluation.steps
+        assert row.evaluation.step_decisions[-1][1] == row.evaluation.steps
     deepest = max(decided or raced, key=lambda row: row.result.finished)
     again = genepool("replay", directory, deepest.id, "--json")
     assert again.returncode == 0, again.stderr + again.stdout

@@ -161,7 +161,7 @@ def with_a_skip_that_decides(dna):
     ],
 )
 def test_what_cannot_be_reached_is_told_in_a_sentence(tmp_path, change, reason):
-    codec.write(change(chain(conv("a"), conv("b"), conv("c"))), tmp_path / "dna.json")
+    (tmp_path / "dna.json").write_text(codec.encode(change(chain(conv("a"), conv("b"), conv("c")))))
     refused = genepool("reach", tmp_path / "dna.json")
     assert refused.returncode == 2
     assert reason in refused.stderr
@@ -169,7 +169,7 @@ def test_what_cannot_be_reached_is_told_in_a_sentence(tmp_path, change, reason):
 
 
 def test_a_file_is_reached_and_what_is_neither_file_nor_name_is_told(tmp_path):
-    codec.write(random_dna(3), tmp_path / "dna.json")
+    (tmp_path / "dna.json").write_text(codec.encode(random_dna(3)))
     assert genepool("reach", tmp_path / "dna.json").returncode == 0
     for wrong in ("resnet-11", tmp_path / "missing.json", "x" * 5000):
         refused = genepool("reach", wrong)

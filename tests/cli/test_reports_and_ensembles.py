@@ -189,8 +189,9 @@ def test_a_missing_experiment_is_left_out_of_the_report_and_told(study, tmp_path
 
 def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
     from genepool.data import open_source
-    from genepool.experiment.publish import take
-    from genepool.export.formats import read_model
+    from genepool.data.dataset import prepare
+    from genepool.experiment.best import model_to_export
+    from genepool.export.publish import read_model
 
     directories = [study / "five-mutations" / f"seed-{seed}" for seed in (1, 2)]
     done = genepool("ensemble", *directories, "--format", "source", "--out", tmp_path / "all", "--json")
@@ -201,7 +202,7 @@ def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
     answers = []
     for number, member in enumerate(made["members"]):
         experiment = Experiment.open(directories[number // 2])
-        alone = take(experiment, experiment.history(), [member["id"]], data)
+        alone = model_to_export(experiment, experiment.history(), [member["id"]], data)
         answers.append(alone.network.predict(images.pixels))
         accuracy = np.mean([a.argmax() == label for a, label in zip(answers[-1], images.labels, strict=True)])
         assert accuracy == pytest.approx(member["test_accuracy"], abs=1e-3)

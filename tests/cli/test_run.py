@@ -149,7 +149,7 @@ def test_a_record_that_was_tampered_with_does_not_replay(evolved, tmp_path):
 def test_a_replay_computes_in_what_each_training_was_computed_in(tmp_path):
     """What `auto` means depends on the machine; the record does not."""
     directory, network = tmp_path / "experiment", tmp_path / "network.json"
-    codec.write(chain(conv("a", depth_factor=8.0, stride_scale=1.0)), network)
+    network.write_text(codec.encode(chain(conv("a", depth_factor=8.0, stride_scale=1.0))))
     command = ("run", directory, "--start", network, "--workers", 1, "--steps", 40, "--individuals", 3)
     result = genepool(*command, "--set", "time=0", "--set", "precision=mixed")
     assert result.returncode == 0, result.stderr

@@ -67,7 +67,7 @@ def test_import_gives_dna_and_weights_that_train_on(model, tmp_path):
     evaluation = json.loads(done("train", out, "--parent", weights, "--steps", 0, "--json"))
     best = Experiment.open(model.parent / "e").history().best()
     assert evaluation["fitness"] == best.fitness and not evaluation["fresh"]
-    assert "exists already" in refused("import", model, "--out", out)
+    assert "already exists" in refused("import", model, "--out", out)
     assert "must end in .json" in refused("import", model, "--out", tmp_path / "x.pt2")
     assert "no network 2" in refused("import", model, "--out", tmp_path / "x.json", "--member", 2)
     assert not (model.parent / "sprung").exists()
@@ -83,7 +83,7 @@ def test_other_images_and_classes_get_one_sentence(model, tmp_path):
 
 BAD = {
     "nothing there": ("nowhere", "There is no 'nowhere' to start from"),
-    "no model": (".", "neither an exported one nor an experiment"),
+    "no model": (".", "neither an exported model nor an experiment"),
     "no DNA": ("pyproject.json", "pyproject.json"),
 }
 

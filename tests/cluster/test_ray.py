@@ -16,7 +16,6 @@ import pytest
 from genepool.dashboard import export
 from genepool.data.dataset import prepare
 from genepool.experiment import Experiment
-from genepool.experiment.trained_model import Model
 from tests.cluster.conftest import TOKEN
 from tests.support.dashboards import Client
 from tests.support.processes import assert_sound, finished, genepool, steps_done, training
@@ -100,7 +99,7 @@ def assert_usable(directory: Path) -> None:
     best = json.loads(genepool("best", directory, "--json").stdout)
     experiment = Experiment.open(directory)
     data = prepare(experiment.source())
-    guesses = Model.of(experiment).probabilities(np.asarray(data.validation_pixels)).argmax(1)
+    guesses = experiment.model().probabilities(np.asarray(data.validation_pixels)).argmax(1)
     assert (guesses == data.validation_labels).mean() == pytest.approx(best["accuracy"], abs=0.002)
     assert best["test_accuracy"] > 0.1
 

@@ -23,6 +23,7 @@ from genepool.dashboard.reader import Reader
 from genepool.dashboard.status import spent
 from genepool.dashboard.table import Table
 from genepool.dna import Shape
+from genepool.evaluation import TrainingRequest
 from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation
 from genepool.settings import changed
@@ -454,7 +455,7 @@ def test_the_shape_of_unnamed_images_follows_from_a_record(tmp_path):
     evolve(made, 6)
     settings = changed(made.settings(), {"data": "/photographs/birds"})
     for row in made.history().finished():
-        told = Judge().evaluate(row.dna, seed=0).evaluation
+        told = Judge().evaluate(TrainingRequest(row.dna, seed=0)).evaluation
         found = image_of(settings, row.dna, told)
         assert found is not None
         assert (found.shape, found.classes) == (Shape(28, 28, 1), 10)

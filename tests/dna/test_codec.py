@@ -76,12 +76,9 @@ def test_an_unreadable_file_is_named(tmp_path):
         codec.read(tmp_path / "bad.json")
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path):
-    codec.write(initial(), tmp_path / "dna.json")
+def test_a_file_is_read(tmp_path):
+    (tmp_path / "dna.json").write_text(encode(initial()))
     assert codec.read(tmp_path / "dna.json") == initial()
-    with pytest.raises(InvalidDNAError, match="cannot be written"):
-        codec.write(initial(), tmp_path / "missing" / "dna.json")
-    assert [path.name for path in tmp_path.iterdir()] == ["dna.json"]
 
 
 NUMBERS = st.one_of(st.integers(-(10**400), 10**400), st.floats(), st.sampled_from([0, 1, 1e308, 2**63, 2**64]))

@@ -1,13 +1,12 @@
-"""Limits on the size of networks where mutations that lead over them are drawn again."""
+"""Limits on the size of children, beyond which mutations are drawn again."""
 
 from random import Random
 
 import pytest
 
 from genepool.dna import Capacity, CapacityLimit
-from genepool.evolution import Breeding, Rules
-from genepool.evolution.reproduction import mutated, next_birth
-from genepool.population import Individual, State
+from genepool.evolution import Breeding, ChildLimits, Rules, mutated
+from genepool.evolution.reproduction import allowed_child
 from tests.support.networks import chain, conv
 
 ODDS = {"insert-convolution": 5.0, "identity": 1.0}
@@ -15,15 +14,16 @@ ODDS = {"insert-convolution": 5.0, "identity": 1.0}
 
 def evolved(world, largest):
     """The most convolutions among forty trained networks; each counts as a parameter and as a FLOP."""
-    world.rules = Rules(population_size=6, breeding=Breeding(odds=ODDS), largest=largest)
-    worker = world.worker(reason_to_stop=world.trainings(40), size=lambda dna: Capacity(len(dna.convs), len(dna.convs)))
+    world.rules = Rules(population_size=6, breeding=Breeding(odds=ODDS), max_capacity=largest)
+    limits = ChildLimits(capacity=lambda dna: Capacity(len(dna.convs), len(dna.convs)))
+    worker = world.worker(reason_to_stop=world.trainings(40), limits=limits)
     worker.run()
     assert len(world.judge.seen) == 40
     return max(len(dna.convs) for dna, *_ in world.judge.seen)
 
 
 @pytest.mark.parametrize("largest", [CapacityLimit(parameters=2), CapacityLimit(parameters=99, flops=2)])
-def test_nobody_is_born_over_a_limit_and_all_below_it_may_be(world, largest):
+def test_no_child_exceeds_a_limit_and_all_below_it_are_allowed(world, largest):
     assert evolved(world, largest) == 2
 
 
@@ -31,35 +31,35 @@ def test_without_redraws_evolution_goes_past_any_limit(world):
     assert evolved(world, None) > 2
 
 
-def test_what_cannot_be_afforded_is_drawn_again_of_its_own_kind():
-    """Else growth, of which only some can be afforded, would be crowded out by what costs nothing."""
-    parent = Individual(id="p", state=State.ALIVE)
+def test_an_unaffordable_mutation_is_drawn_again_of_its_own_kind():
+    """Otherwise growth, which is not always affordable, would give way to mutations that cost nothing."""
     dna = chain(*(conv(name, stride_scale=1.0) for name in "ab"))  # a third halving is rare
-    halving = [born(parent, dna, seed, lambda child: stridden(child) > 2 or child == dna) for seed in range(200)]
+    halving = [born(dna, seed, lambda child: stridden(child) > 2 or child == dna) for seed in range(200)]
     assert 0.35 < sum(child != dna for child in halving) / 200 < 0.65
 
 
-def test_where_none_of_a_kind_can_be_afforded_another_kind_is_born_and_else_a_copy():
-    parent, dna = Individual(id="p", state=State.ALIVE), chain(conv("a"))
+def test_without_an_affordable_child_of_a_kind_another_kind_or_a_copy_is_born():
+    dna = chain(conv("a"))
     faster = {"grow-convolution": 1.0, "alter-learning-rate": 1.0}
     for seed in range(20):
-        assert born(parent, dna, seed, lambda child: len(child.convs) == 1, faster).learning_rate != dna.learning_rate
-        assert born(parent, dna, seed, lambda child: False, faster) == dna
+        assert born(dna, seed, lambda child: len(child.convs) == 1, faster).learning_rate != dna.learning_rate
+        assert born(dna, seed, lambda child: False, faster) == dna
 
 
-def born(parent, dna, seed, affordable, odds=None):
+def born(dna, seed, affordable, odds=None):
     breeding = Breeding(odds=odds or {"grow-convolution": 1.0, "identity": 1.0})
-    newborn = next_birth(parent, dna, breeding, Random(seed), 1, affordable=affordable)
-    again, _ = mutated(dna, breeding, newborn.birth.mutation_seed)
-    assert newborn.birth.mutations == ("identity",) or again == newborn.dna  # it can be repeated
-    return newborn.dna
+    child = allowed_child(dna, breeding, Random(seed), affordable)
+    if child is None:
+        return dna
+    assert mutated(dna, breeding, child.seed) == child  # it can be repeated
+    return child.dna
 
 
 def stridden(dna):
     return sum(edge.stride > 1 for edge in dna.convs)
 
 
-def test_a_limit_says_which_and_what_to_do():
+def test_the_message_names_the_limit_and_the_cure():
     assert CapacityLimit(5).fault(Capacity(5, 10**9)) is None
     assert CapacityLimit(5).fault(Capacity(6, 0)) == "6 parameters are over the limit of 5; raise max_parameters."
     assert CapacityLimit(5, 1e6).fault(Capacity(5, 1_000_001)) == (

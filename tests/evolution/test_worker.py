@@ -1,16 +1,15 @@
 """The worker's step, on the population in memory."""
 
 from collections import Counter
-from random import Random
 
 import msgspec
 import pytest
 
 from genepool.dna import initial
 from genepool.errors import ConcurrencyError, StorageError
-from genepool.evolution import SET_POINTS, Breeding, Decision, Rules
-from genepool.evolution.reproduction import dna_of, first_birth, mutated
+from genepool.evolution import SET_POINTS, Breeding, Decision, Rules, dna_of, mutated
 from genepool.population import Birth, MemoryPopulation, State
+from tests.evolution.conftest import World, first_individual, next_job, set_reason_to_stop
 
 
 def records(world):
@@ -28,9 +27,8 @@ def test_the_first_two_are_trivial_and_all_others_are_one_mutation_from_their_pa
     for row in rows[2:]:
         [parent] = row.birth.parents
         [name] = row.birth.mutations
-        child, names = mutated(dna_of(by_id[parent].birth), Breeding(), row.birth.mutation_seed)
-        assert child == dna_of(row.birth)
-        assert names == (name,)
+        child = mutated(dna_of(by_id[parent].birth), Breeding(), row.birth.mutation_seed)
+        assert child == (dna_of(row.birth), (name,), row.birth.mutation_seed)
 
 
 def test_the_better_of_a_pair_reproduces_and_the_worse_dies(world):
@@ -43,7 +41,7 @@ def test_the_better_of_a_pair_reproduces_and_the_worse_dies(world):
         drawn.append(rule(one, other, rng))
         return drawn[-1]
 
-    worker.reason_to_stop = lambda: None
+    set_reason_to_stop(worker, lambda: None)
     world.rules = msgspec.structs.replace(world.rules, selection=selection)
     for _ in range(20):
         worker.rules = world.rules
@@ -62,7 +60,7 @@ def test_a_child_inherits_its_parents_weights_and_trains_with_its_own_seed(world
     weights = {row.birth.id: b"w%d" % row.birth.training_seed for row in records(world)}
     for _, seed, inherited, _ in world.judge.seen:
         parents = births[seed].birth.parents
-        assert inherited == (weights[parents[0]] if parents else None)
+        assert inherited == tuple(weights[parent] for parent in parents)
     assert len({seed for _, seed, _, _ in world.judge.seen}) == len(world.judge.seen)
 
 
@@ -73,7 +71,7 @@ def test_the_population_grows_to_its_set_point_and_stays_there(world, rule, work
     pool = [world.worker(seed) for seed in range(workers)]
     for _ in range(1200 // workers):
         for worker in pool:
-            worker._live_on()
+            worker.step_and_collect()
             assert len(world.living()) <= 20 + workers
     assert abs(len(world.living()) - 20) <= workers
     assert world.store.counts[State.DEAD] < 20  # the dead are collected
@@ -84,7 +82,7 @@ def test_a_larger_set_point_is_taken_up_at_the_next_step(world):
     worker.run()
     assert len(world.living()) == 10
     world.rules = Rules(population_size=30, version=2)
-    worker.reason_to_stop = world.trainings(60)
+    set_reason_to_stop(worker, world.trainings(60))
     worker.run()
     assert len(world.living()) == 30
     assert Counter(row.birth.settings_version for row in records(world))[2] >= 20
@@ -104,26 +102,24 @@ def test_several_mutations_at_a_reproduction_are_recorded_in_order(world):
 
 def test_an_orphan_comes_first_and_is_trained_from_its_checkpoint(world):
     first = world.worker()
-    told = []
-    first.reason_to_stop = lambda: "told to" if told else None
-    observe = world.judge.evaluate
+    stops = []
+    set_reason_to_stop(first, lambda: "asked to" if stops else None)
+    evaluate = world.judge.evaluate
 
-    def evaluate(dna, **options):
-        watch = options["observe"]
-
-        def told_at_60(progress):
+    def stop_at_60(request, observe):
+        def observe_until_60(progress):
             world.clock.advance(1.0)
             if progress.step == 60:
-                told.append(True)
-            watch(progress)
+                stops.append(True)
+            observe(progress)
 
-        return observe(dna, **{**options, "observe": told_at_60})
+        return evaluate(request, observe_until_60)
 
-    world.judge.evaluate = evaluate
-    assert first.run() == "told to"
+    world.judge.evaluate = stop_at_60
+    assert first.run() == "asked to"
     [orphan] = world.living()
     assert (orphan.state, orphan.owner) == (State.TRAINING, "free0000")
-    world.judge.evaluate = observe
+    world.judge.evaluate = evaluate
     second = world.worker(seed=1, reason_to_stop=world.trainings(1))
     second.run()
     [individual] = world.living()
@@ -135,7 +131,7 @@ def test_a_silent_workers_training_is_taken_over_after_the_lease(world):
     class Frozen(BaseException):
         """The process does not come back."""
 
-    def freeze(dna, **options):
+    def freeze(request, observe):
         raise Frozen
 
     silent = world.worker()
@@ -147,7 +143,7 @@ def test_a_silent_workers_training_is_taken_over_after_the_lease(world):
     other = world.worker(seed=1)
     for _ in range(70):
         world.clock.advance(1.0)
-        other._live_on()
+        other.step_and_collect()
     assert stuck.id in {row.birth.id for row in records(world) if row.result is not None}
 
 
@@ -163,34 +159,34 @@ def test_checkpoints_are_kept_at_intervals(world):
     assert saved[:3] == [20, 50, 80]  # the clock moved once before the first step
 
 
-def test_a_dna_that_cannot_be_used_fails_and_the_worker_goes_on(world):
+def test_an_unusable_dna_fails_and_the_worker_continues(world):
     worker = world.worker(reason_to_stop=world.trainings(30))
     bad = Birth(dna=msgspec.Raw(b'{"version": 1, "vertices": "none"}'), mutation_seed=0, training_seed=0)
-    stranger = MemoryPopulation(world.store)
-    stranger.hand_over(stranger.create(bad))
+    other_worker = MemoryPopulation(world.store)
+    other_worker.hand_over(other_worker.create(bad))
     worker.run()
     [failed] = [fossil for fossil in world.store.fossils.values() if fossil.reason]
     assert "not a DNA" in failed.reason
     assert len(world.living()) == 10
 
 
-def test_a_parent_with_a_dna_that_cannot_be_used_is_put_into_quarantine(world):
+def test_a_parent_with_an_unusable_dna_is_quarantined(world):
     worker = world.worker(reason_to_stop=world.trainings(30))
     bad = Birth(dna=msgspec.Raw(b"[]"), mutation_seed=0, training_seed=0)
-    stranger = MemoryPopulation(world.store)
-    stranger.finish(stranger.create(bad), fitness=0.95)
+    other_worker = MemoryPopulation(world.store)
+    other_worker.finish(other_worker.create(bad), fitness=0.95)
     worker.run()
     assert world.store.counts[State.QUARANTINED] == 1
     assert len(world.living()) == 10
 
 
-def test_weights_that_cannot_be_used_are_put_into_quarantine(world):
+def test_unusable_weights_are_quarantined(world):
     worker = world.worker(reason_to_stop=world.trainings(40))
-    stranger = MemoryPopulation(world.store)
-    parent = stranger.create(first_birth(Breeding(), Random(0), 1).birth)
-    stranger.finish(parent, fitness=0.9, files={"weights.safetensors": b"damaged"})
+    other_worker = MemoryPopulation(world.store)
+    parent = first_individual(other_worker)
+    other_worker.finish(parent, fitness=0.9, files={"weights.safetensors": b"damaged"})
     worker.run()
-    assert world.store.counts[State.QUARANTINED] == 2  # the child, and the parent, which would spoil all others too
+    assert world.store.counts[State.QUARANTINED] == 2  # the child, and its parent, which would spoil every other child
     assert len(world.living()) == 10
 
 
@@ -201,7 +197,7 @@ def test_a_lost_race_ends_the_step_and_nothing_else(world):
     def kill(individual, why="lost"):
         if len(lost) < 5:
             lost.append(individual)
-            raise ConcurrencyError("somebody was faster")
+            raise ConcurrencyError("another worker was faster")
         return real(individual, why)
 
     worker.population.kill = kill
@@ -226,10 +222,10 @@ def test_a_full_disk_is_waited_for_and_a_finished_training_is_not_thrown_away(wo
     assert len({seed for _, seed, _, _ in world.judge.seen}) == len(world.judge.seen)  # nothing was trained twice
 
 
-def test_a_training_is_handed_over_even_where_there_is_no_room_for_its_checkpoint(world):
+def test_a_training_is_handed_over_even_without_room_for_its_checkpoint(world):
     worker = world.worker()
-    told = []
-    worker.reason_to_stop = lambda: "told to" if told else None
+    stops = []
+    set_reason_to_stop(worker, lambda: "asked to" if stops else None)
 
     def no_room(individual, checkpoint):
         raise StorageError("the disk is full")
@@ -237,38 +233,36 @@ def test_a_training_is_handed_over_even_where_there_is_no_room_for_its_checkpoin
     def heartbeat(phase, step):
         world.clock.advance(1.0)
         if step == 50:
-            told.append(True)
+            stops.append(True)
 
     worker.population.save_checkpoint, worker.population.heartbeat = no_room, heartbeat
-    assert worker.run() == "told to"
+    assert worker.run() == "asked to"
     [orphan] = world.living()
     assert (orphan.state, orphan.owner) == (State.TRAINING, "free0000")
 
 
-def test_nobody_dies_where_half_of_the_wanted_size_is_not_alive(world):
+def test_no_individual_dies_unless_half_of_the_population_size_is_alive(world):
     world.rules = Rules(population_size=100, set_point=lambda census, wanted, rng: Decision(kill=True, reproduce=False))
     worker = world.worker()
-    stranger = MemoryPopulation(world.store)
+    other_worker = MemoryPopulation(world.store)
     for number in range(60):
-        stranger.finish(stranger.create(first_birth(Breeding(), Random(number), 1).birth), fitness=number / 100)
+        other_worker.finish(first_individual(other_worker, number), fitness=number / 100)
     for _ in range(50):
         worker.step()
     assert len(world.living()) == 49  # one may go while 50 are alive
 
 
-def test_with_nobody_to_pair_and_no_room_the_worker_waits(world):
+def test_a_worker_waits_if_there_is_no_pair_and_no_room(world):
     world.rules = Rules(population_size=2)
     busy = [MemoryPopulation(world.store) for _ in range(2)]
     for population in busy:
-        population.create(first_birth(Breeding(), Random(0), 1).birth)
+        first_individual(population)
     world.worker(reason_to_stop=lambda: "enough" if len(world.slept) == 3 else None).run()
     assert world.slept == [0.05] * 3
     assert len(world.living()) == 2
 
 
 def test_one_seed_gives_one_history(world):
-    from tests.evolution.conftest import World
-
     histories = []
     for _ in range(2):
         again = World()
@@ -278,7 +272,7 @@ def test_one_seed_gives_one_history(world):
     assert histories[0] == histories[1]
 
 
-def test_two_who_renew_the_same_individual_after_a_reset_make_one_copy_of_it(world):
+def test_two_workers_that_renew_the_same_individual_make_one_copy(world):
     world.worker(reason_to_stop=world.trainings(10)).run()
     world.rules = Rules(version=2, population_size=10, reset_version=2)
     worker, rival = world.worker(seed=1), world.worker(seed=2)
@@ -287,14 +281,15 @@ def test_two_who_renew_the_same_individual_after_a_reset_make_one_copy_of_it(wor
     def create_while_a_rival_is_faster(birth, **options):
         child = create(birth, **options)
         [victim] = [i for i in rival.population.snapshot() if i.id == birth.parents[0]]
-        jobs.append(rival._renew(victim))
+        births = rival._reproduction()
+        jobs.append(births.weight_reset.renewed((victim,), births.renewal_of))
         return child
 
     worker.population.create = create_while_a_rival_is_faster
     with pytest.raises(ConcurrencyError):
-        worker.begin()
+        next_job(worker)
     [job] = jobs
-    everybody = rival.population.snapshot()
-    assert [i for i in everybody if i.state is State.TRAINING] == [job.individual]
-    assert [i.why for i in everybody if i.state is State.FAILED] == ["twice"]
-    assert [i.why for i in everybody if i.state is State.DEAD and i.id == job.birth.parents[0]] == ["reset"]
+    individuals = rival.population.snapshot()
+    assert [i for i in individuals if i.state is State.TRAINING] == [job.individual]
+    assert [i.why for i in individuals if i.state is State.FAILED] == ["twice"]
+    assert [i.why for i in individuals if i.state is State.DEAD and i.id == job.birth.parents[0]] == ["reset"]

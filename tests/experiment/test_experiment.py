@@ -12,7 +12,7 @@ from genepool.analysis.spending import union
 from genepool.dna import initial
 from genepool.errors import PopulationFormatError, SettingsError, StorageError
 from genepool.evaluation import Evaluation, Trained, ignore
-from genepool.evolution import Budget, Spending
+from genepool.evolution import Budget, Spending, Surroundings
 from genepool.experiment import Experiment, StopCondition
 from genepool.population import State
 from genepool.settings import Settings, changed, override, preset
@@ -23,7 +23,8 @@ LAPTOP = override(preset("laptop"), ["population_size=6", "durability=fast"])
 class Judge:
     """No training: fitness from the DNA and the seed."""
 
-    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
+    def evaluate(self, request, observe=ignore):
+        dna, seed = request.dna, request.seed
         fitness = min(0.9, 0.2 + 0.1 * len(dna.convs) + seed % 97 / 1e4)
         return Trained(Evaluation(fitness=fitness, flops=1000, seconds=0.5, parameters=20), b"weights")
 
@@ -35,7 +36,7 @@ def evolve(experiment, births):
     def enough():
         return "enough" if len(experiment.history().finished()) >= before + births else None
 
-    worker = experiment.worker(0, lambda version: judge, enough)
+    worker = experiment.worker(0, lambda version: judge, Surroundings(reason_to_stop=enough))
     worker.run()
     worker.population.close()
 
@@ -223,7 +224,7 @@ def test_a_directory_that_is_out_of_reach_for_a_while_ends_no_worker(tmp_path):
         if len(troubles) == 2:
             (tmp_path / "away").rename(tmp_path / "e")
 
-    worker = experiment.worker(0, lambda version: Judge(), reason_to_stop)
+    worker = experiment.worker(0, lambda version: Judge(), Surroundings(reason_to_stop=reason_to_stop))
     worker._sleep = trouble
     (tmp_path / "e").rename(tmp_path / "away")
     assert worker.run() == "enough"

@@ -8,7 +8,7 @@ import pytest
 from genepool.analysis import Mark
 from genepool.errors import SettingsError
 from genepool.evaluation import Evaluation, Trained, ignore
-from genepool.evolution import Escape, Intervention, Spending
+from genepool.evolution import Escape, Intervention, Spending, Surroundings
 from genepool.experiment import CurrentRules, Experiment, StopCondition
 from genepool.population import State
 from genepool.settings import override, preset
@@ -29,10 +29,12 @@ class Judge:
     def __init__(self):
         self.inherited = {}
 
-    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
-        self.inherited[seed] = inherited
-        fitness = 0.5 if inherited is None else 0.6
-        return Trained(Evaluation(fitness=fitness, flops=1000, seconds=0.0, parameters=20), b"weights of %d" % seed)
+    def evaluate(self, request, observe=ignore):
+        self.inherited[request.seed] = request.inherited
+        fitness = 0.6 if request.inherited else 0.5
+        return Trained(
+            Evaluation(fitness=fitness, flops=1000, seconds=0.0, parameters=20), b"weights of %d" % request.seed
+        )
 
 
 def evolve(experiment, births, judge=None):
@@ -43,7 +45,7 @@ def evolve(experiment, births, judge=None):
         return "enough" if len(experiment.history().finished()) >= before + births else None
 
     judge = judge or Judge()
-    worker = experiment.worker(0, lambda version: judge, enough)
+    worker = experiment.worker(0, lambda version: judge, Surroundings(reason_to_stop=enough))
     worker.run()
     worker.population.close()
     return judge
@@ -134,13 +136,13 @@ def test_after_a_reset_nobody_inherits_from_before_and_every_network_is_trained_
     assert {row.birth.parents[0] for row in renewed} == alive
     for row in renewed:
         assert row.dna == old[row.birth.parents[0]].dna
-        assert judge.inherited[row.birth.training_seed] is None
+        assert judge.inherited[row.birth.training_seed] == ()
         assert rows[row.birth.parents[0]].individual.why == "reset"
     for row in new:
         inherited = judge.inherited[row.birth.training_seed]
-        if inherited is not None:
+        if inherited:
             assert row.birth.parents[0] not in old
-            assert inherited == b"weights of %d" % rows[row.birth.parents[0]].birth.training_seed
+            assert inherited == (b"weights of %d" % rows[row.birth.parents[0]].birth.training_seed,)
     assert any(judge.inherited.values()), "inheritance goes on among those who came after"
 
 

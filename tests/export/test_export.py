@@ -10,8 +10,8 @@ import torch
 from genepool.data.dataset import Dataset
 from genepool.dna import Shape, Vertex, codec, requirements
 from genepool.export.facts import Facts, Member, Search, digest_of
-from genepool.export.formats import FORMATS, read_model
 from genepool.export.network import build, compare, original_answers, restore
+from genepool.export.publish import FORMATS, read_model
 from genepool.nn.model import Model
 from tests.support.networks import IMAGES, affordable, random_dna
 
@@ -43,7 +43,7 @@ def state_of(dna, image, classes, seed=0):
 
 
 def taken(dnas, data):
-    """What `genepool.experiment.publish.take` makes of individuals, without an experiment."""
+    """What `genepool.experiment.best.model_to_export` makes of individuals, without an experiment."""
     states = [state_of(dna, data.image, len(data.classes), seed) for seed, dna in enumerate(dnas)]
     members = [
         Member(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from genepool.dna import Shape, requirements
-from genepool.evaluation import Plan, ignore
+from genepool.evaluation import TrainingBudget, TrainingRequest, ignore
 from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
 from genepool.nn.model import Model
 from genepool.nn.optimiser import BATCHES, EVERY, TailAverage
@@ -55,9 +55,11 @@ def plain_average(data, recipe, seed):
 
 def test_what_is_kept_is_the_mean_of_the_last_weights_with_statistics_of_its_own(fashion):
     expected, count = plain_average(fashion, RECIPE, seed=3)
-    weights = from_bytes(evaluator(fashion).evaluate(DNA, seed=3).weights)
+    weights = from_bytes(evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3)).weights)
     last = from_bytes(
-        evaluator(fashion, Recipe(steps=83, schedule="linear", nesterov=True)).evaluate(DNA, seed=3).weights
+        evaluator(fashion, Recipe(steps=83, schedule="linear", nesterov=True))
+        .evaluate(TrainingRequest(DNA, seed=3))
+        .weights
     )
     assert count == 6
     assert set(weights) == set(expected) == set(last)
@@ -68,12 +70,12 @@ def test_what_is_kept_is_the_mean_of_the_last_weights_with_statistics_of_its_own
 
 def test_the_network_that_is_validated_is_the_one_that_is_kept(fashion):
     ours = evaluator(fashion)
-    trained = ours.evaluate(DNA, seed=3)
+    trained = ours.evaluate(TrainingRequest(DNA, seed=3))
     model = ours.unfold(DNA, seed=0)
     model.load_state_dict(from_bytes(trained.weights))
     assert ours.validate(model) == trained.evaluation.fitness
     needs = requirements(DNA, fashion.image, 10)
-    without = evaluator(fashion, Recipe(steps=83)).evaluate(DNA, seed=3).evaluation
+    without = evaluator(fashion, Recipe(steps=83)).evaluate(TrainingRequest(DNA, seed=3)).evaluation
     assert trained.evaluation.flops - without.flops == BATCHES * needs.forward.total
 
 
@@ -93,16 +95,21 @@ def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at,
             raise EnoughError
 
     with pytest.raises(EnoughError):
-        ours.evaluate(DNA, seed=3, observe=stop)
-    resumed, unbroken = ours.evaluate(DNA, seed=3, checkpoint=kept[0]), ours.evaluate(DNA, seed=3)
+        ours.evaluate(TrainingRequest(DNA, seed=3), stop)
+    resumed, unbroken = (
+        ours.evaluate(TrainingRequest(DNA, seed=3, checkpoint=kept[0])),
+        ours.evaluate(TrainingRequest(DNA, seed=3)),
+    )
     assert resumed.weights == unbroken.weights
     assert resumed.evaluation.fitness == unbroken.evaluation.fitness
 
 
 def test_a_training_by_time_repeats_from_its_record(fashion):
     ours = evaluator(fashion, Recipe(steps=10**6, schedule="linear", averaging=0.5))
-    first = ours.evaluate(DNA, seed=3, plan=Plan(seconds=0.7))
-    again = ours.evaluate(DNA, seed=3, plan=Plan(seconds=0.7, turns=first.evaluation.turns))
+    first = ours.evaluate(TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=0.7)))
+    again = ours.evaluate(
+        TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=0.7, step_decisions=first.evaluation.step_decisions))
+    )
     assert again.weights == first.weights
 
 
@@ -133,7 +140,9 @@ def test_the_prediction_of_memory_counts_the_average(fashion):
     needed = requirements(wide, fashion.image, 10).memory + 64 * len(fashion.train_labels)
     limits = Limits(memory=needed + 8 * parameters - 1)
     for part, fits in ((0.0, True), (0.5, False)):
-        answer = TorchEvaluator(fashion, Recipe(steps=0, averaging=part), limits, CPU).evaluate(wide, seed=0)
+        answer = TorchEvaluator(fashion, Recipe(steps=0, averaging=part), limits, CPU).evaluate(
+            TrainingRequest(wide, seed=0)
+        )
         assert (answer.evaluation.reason is None) == fits
 
 

@@ -5,6 +5,7 @@ import torch
 
 from genepool.dna import Identity, initial
 from genepool.dna.zoo import OUTPUT
+from genepool.evaluation import TrainingRequest
 from genepool.nn import trainer as training_module
 from genepool.nn.batches import Batches, Normaliser, ResidentBatches, batches_for, resident
 from genepool.nn.device import gpus
@@ -40,7 +41,7 @@ def test_images_are_copied_to_a_device_once(fashion):
 
 def test_a_training_by_the_path_of_gpus_gives_the_same_weights(fashion, monkeypatch):
     def train():
-        return TorchEvaluator(fashion, Recipe(steps=60), Limits(), CPU).evaluate(with_a_skip(), seed=1)
+        return TorchEvaluator(fashion, Recipe(steps=60), Limits(), CPU).evaluate(TrainingRequest(with_a_skip(), seed=1))
 
     ordinary = train()
     monkeypatch.setattr(training_module, "batches_for", ResidentBatches)

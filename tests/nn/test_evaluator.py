@@ -6,7 +6,7 @@ import torch
 
 from genepool.data import open_source
 from genepool.dna import initial, requirements
-from genepool.evaluation import Plan
+from genepool.evaluation import TrainingBudget, TrainingRequest
 from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
 from genepool.nn.final_test import test_accuracy as measure_test_accuracy
 from genepool.nn.trainer import Recipe
@@ -17,7 +17,9 @@ CPU = torch.device("cpu")
 
 
 def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
-    answer = TorchEvaluator(fashion, Recipe(steps=20), Limits(), CPU).evaluate(initial(), seed=0).evaluation
+    answer = (
+        TorchEvaluator(fashion, Recipe(steps=20), Limits(), CPU).evaluate(TrainingRequest(initial(), seed=0)).evaluation
+    )
     needs = requirements(initial(), fashion.image, 10, batch=50)
     assert answer.flops_training == needs.training.total
     assert answer.flops_forward == needs.forward.total
@@ -30,7 +32,7 @@ def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
 
 def test_fitness_can_be_measured_on_fewer_images_which_cost_less(fashion):
     few = TorchEvaluator(fashion, Recipe(steps=0, validation=200), Limits(), CPU)
-    answer = few.evaluate(initial(), seed=0).evaluation
+    answer = few.evaluate(TrainingRequest(initial(), seed=0)).evaluation
     assert answer.flops == 4 * answer.flops_forward
     assert answer.fitness * 200 == pytest.approx(round(answer.fitness * 200))
     classes = np.bincount(fashion.validation_labels[:200], minlength=10)
@@ -39,7 +41,7 @@ def test_fitness_can_be_measured_on_fewer_images_which_cost_less(fashion):
 
 def test_a_diverged_training_is_a_result(fashion):
     dna = chain(conv("a", depth_factor=4.0), kind="linear").edited(learning_rate=1e6)
-    answer = TorchEvaluator(fashion, Recipe(steps=200), Limits(), CPU).evaluate(dna, seed=0).evaluation
+    answer = TorchEvaluator(fashion, Recipe(steps=200), Limits(), CPU).evaluate(TrainingRequest(dna, seed=0)).evaluation
     assert answer.fitness == 0
     assert "the loss was" in answer.reason
     assert 0 < answer.steps < 200
@@ -52,7 +54,9 @@ def test_a_diverged_training_is_a_result(fashion):
 )
 def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, fashion):
     answer = (
-        TorchEvaluator(fashion, Recipe(), limits, CPU).evaluate(chain(conv("a", depth_factor=99.0)), seed=0).evaluation
+        TorchEvaluator(fashion, Recipe(), limits, CPU)
+        .evaluate(TrainingRequest(chain(conv("a", depth_factor=99.0)), seed=0))
+        .evaluation
     )
     assert (answer.fitness, answer.flops, answer.steps) == (0, 0, 0)
     assert message in answer.reason
@@ -61,7 +65,7 @@ def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, f
 
 def test_channels_beyond_counting_are_a_result(fashion):
     dna = chain(*(conv(f"c{i}", depth_factor=1e5) for i in range(5)))
-    answer = TorchEvaluator(fashion, Recipe(), Limits(), CPU).evaluate(dna, seed=0).evaluation
+    answer = TorchEvaluator(fashion, Recipe(), Limits(), CPU).evaluate(TrainingRequest(dna, seed=0)).evaluation
     assert answer.fitness == 0
     assert "channels, more than" in answer.reason
 
@@ -70,7 +74,9 @@ def test_running_out_of_memory_is_a_result(fashion):
     """The real allocator of torch, asked for more than any machine has."""
     dna = chain(conv("a", depth_factor=900_000.0), conv("b"))
     answer = (
-        TorchEvaluator(fashion, Recipe(), Limits(parameters=2**62, memory=2**62), CPU).evaluate(dna, seed=0).evaluation
+        TorchEvaluator(fashion, Recipe(), Limits(parameters=2**62, memory=2**62), CPU)
+        .evaluate(TrainingRequest(dna, seed=0))
+        .evaluation
     )
     assert answer.fitness == 0
     assert answer.reason == "the machine ran out of memory."
@@ -81,7 +87,7 @@ def test_a_fault_in_our_code_is_not_taken_for_a_result(fashion):
         raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU).evaluate(initial(), seed=0, observe=observe)
+        TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU).evaluate(TrainingRequest(initial(), seed=0), observe)
 
 
 def test_the_settings_reach_the_training(fashion):
@@ -94,12 +100,14 @@ def test_the_settings_reach_the_training(fashion):
 def test_a_plan_may_have_threads_of_its_own_which_change_next_to_nothing(fashion):
     evaluator = TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU)
     dna, before, seen = chain(conv("a", depth_factor=8.0)), torch.get_num_threads(), []
-    plan = Plan(threads=before + 1)
-    one = evaluator.evaluate(dna, seed=0)
-    two = evaluator.evaluate(dna, seed=0, plan=plan, observe=lambda progress: seen.append(torch.get_num_threads()))
+    budget = TrainingBudget(threads=before + 1)
+    one = evaluator.evaluate(TrainingRequest(dna, seed=0))
+    two = evaluator.evaluate(
+        TrainingRequest(dna, seed=0, budget=budget), lambda progress: seen.append(torch.get_num_threads())
+    )
     assert (set(seen), torch.get_num_threads()) == ({before + 1}, before)
     assert np.allclose(two.evaluation.losses, one.evaluation.losses, rtol=1e-3)
-    assert evaluator.evaluate(dna, seed=0, plan=plan).weights == two.weights
+    assert evaluator.evaluate(TrainingRequest(dna, seed=0, budget=budget)).weights == two.weights
 
 
 def test_test_accuracy_is_that_of_the_held_out_images(fashion):

@@ -5,13 +5,15 @@ from random import Random
 import pytest
 import torch
 
+from genepool.data.paths import save_file
 from genepool.dna import Conv, Identity
 from genepool.errors import DataError
+from genepool.evaluation import TrainingRequest
 from genepool.mutations import ELEVEN, apply
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.inheritance import inherit_weights
 from genepool.nn.trainer import Recipe
-from genepool.nn.weights import from_bytes, read_weights, to_bytes, write_weights
+from genepool.nn.weights import from_bytes, read_weights, to_bytes
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
@@ -26,14 +28,16 @@ def evaluator(data, steps):
 
 @pytest.fixture(scope="module")
 def parent(fashion, tmp_path_factory):
-    evaluation, weights = evaluator(fashion, 150).evaluate(PARENT, seed=0)
+    evaluation, weights = evaluator(fashion, 150).evaluate(TrainingRequest(PARENT, seed=0))
     path = tmp_path_factory.mktemp("parent") / "weights.safetensors"
-    write_weights(weights, path)
+    path.write_bytes(weights)
     return path, evaluation
 
 
 def child_of(parent, fashion, dna, seed=1):
-    return evaluator(fashion, 0).evaluate(dna, seed=seed, inherited=read_weights(parent[0])).evaluation
+    return (
+        evaluator(fashion, 0).evaluate(TrainingRequest(dna, seed=seed, inherited=(read_weights(parent[0]),))).evaluation
+    )
 
 
 @pytest.mark.parametrize("name", ["alter-learning-rate", "identity"])
@@ -87,7 +91,7 @@ def test_a_tensor_is_inherited_exactly_where_name_and_shape_agree(name, parent, 
 
 def test_weights_come_back_as_they_were(fashion, tmp_path):
     model = evaluator(fashion, 0).unfold(PARENT, seed=0)
-    write_weights(to_bytes(model.state_dict()), tmp_path / "w")
+    save_file(tmp_path / "w", to_bytes(model.state_dict()), "weights")
     again = from_bytes(read_weights(tmp_path / "w"))
     assert again.keys() == model.state_dict().keys()
     assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in again.items())
@@ -116,7 +120,7 @@ def test_a_missing_or_unwritable_weights_file_is_named(tmp_path):
     with pytest.raises(DataError, match="gone' cannot be read: No such file"):
         read_weights(tmp_path / "gone")
     with pytest.raises(DataError, match=r"cannot be written to .*where': No such file"):
-        write_weights(b"", tmp_path / "no" / "where")
+        save_file(tmp_path / "no" / "where", b"", "weights")
 
 
 def test_conv_weights_of_a_parent_with_other_images_still_fit_where_they_can(parent, fashion):

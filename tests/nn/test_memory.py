@@ -18,6 +18,7 @@ from genepool.dna import DNA, Identity, Shape, initial, requirements
 from genepool.dna.flops import PROCESS
 from genepool.dna.zoo import OUTPUT, zoo
 from genepool.errors import ModelTooLargeError
+from genepool.evaluation import TrainingRequest
 from genepool.mutations import mutate
 from genepool.nn.device import is_mixed
 from genepool.nn.evaluator import Limits, TorchEvaluator
@@ -146,8 +147,10 @@ def measure(dna: DNA, data: Dataset, averaging: float = 0.0, mixed: bool = False
     evaluator = TorchEvaluator(data, Recipe(steps=2, averaging=averaging, mixed=mixed), Limits(), CPU)
     kept = []
     forget_peak()
-    parent = evaluator.evaluate(dna, seed=0)
-    child = evaluator.evaluate(dna, seed=1, inherited=parent.weights, observe=lambda p: kept.append(p.checkpoint()))
+    parent = evaluator.evaluate(TrainingRequest(dna, seed=0))
+    child = evaluator.evaluate(
+        TrainingRequest(dna, seed=1, inherited=(parent.weights,)), lambda p: kept.append(p.checkpoint())
+    )
     return own_peak(), len(child.weights)
 
 
@@ -207,12 +210,12 @@ def train_all(count: int) -> tuple[int, int, int, int]:
     limits = Limits(memory=2**50, share=SMALL_LIMIT)
     evaluators = [TorchEvaluator(data, Recipe(steps=2, mixed=mixed), limits, CPU) for mixed in (False, HAS_BFLOAT16)]
     trained = refused = slow = 0
-    weights = None
+    weights = ()
     for seed in range(count):
         dna = large_dna(seed)
         if cheap(dna, data.image):
-            answer = evaluators[seed % 2].evaluate(dna, seed=seed, inherited=weights)
-            weights = answer.weights or weights
+            answer = evaluators[seed % 2].evaluate(TrainingRequest(dna, seed=seed, inherited=weights))
+            weights = (answer.weights,) if answer.weights else weights
             trained += answer.evaluation.steps > 0
             refused += answer.evaluation.steps == 0
         else:
@@ -245,7 +248,7 @@ def test_what_is_refused_is_recorded_with_figures_and_advice():
         (Limits(share=PROCESS), "this worker's share of the machine's memory; let fewer workers share it"),
         (Limits(memory=PROCESS), "raise max_memory"),
     ):
-        answer = TorchEvaluator(data, Recipe(), limits, CPU).evaluate(dna, seed=0)
+        answer = TorchEvaluator(data, Recipe(), limits, CPU).evaluate(TrainingRequest(dna, seed=0))
         assert answer.weights is None
         assert answer.evaluation.fitness == 0
         assert "0.31 GiB" in answer.evaluation.reason
@@ -256,9 +259,11 @@ def test_what_a_worker_begins_with_counts():
     """A small child of a large parent has the parent's weights in memory."""
     data = images(16, 16)
     evaluator = TorchEvaluator(data, Recipe(steps=0), Limits(memory=PROCESS + 40 * MIB), CPU)
-    assert evaluator.evaluate(initial(), seed=0).evaluation.reason is None
+    assert evaluator.evaluate(TrainingRequest(initial(), seed=0)).evaluation.reason is None
     large = to_bytes({"weight": torch.zeros(8 * MIB)})
-    assert "over the limit" in evaluator.evaluate(initial(), seed=0, inherited=large).evaluation.reason
+    assert (
+        "over the limit" in evaluator.evaluate(TrainingRequest(initial(), seed=0, inherited=(large,))).evaluation.reason
+    )
 
 
 def test_weights_are_written_as_the_library_writes_them():

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from genepool.dna import Shape
 from genepool.dna.zoo import zoo
-from genepool.evaluation import Plan
+from genepool.evaluation import TrainingBudget, TrainingRequest
 from genepool.nn.device import Precision, is_mixed
 from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
 from genepool.nn.model import Model
@@ -65,7 +65,10 @@ def test_this_processor_tells_what_it_can_do():
 
 
 def test_mixed_precision_reaches_about_the_same_accuracy(fashion):
-    exact, mixed = (evaluator(fashion, mixed=mixed, steps=250).evaluate(learner(), seed=0) for mixed in (False, True))
+    exact, mixed = (
+        evaluator(fashion, mixed=mixed, steps=250).evaluate(TrainingRequest(learner(), seed=0))
+        for mixed in (False, True)
+    )
     assert exact.weights != mixed.weights
     assert exact.evaluation.fitness > 0.5
     assert abs(mixed.evaluation.fitness - exact.evaluation.fitness) < 0.1
@@ -104,18 +107,22 @@ def found_by(network, images, labels, parameters):
 
 
 def test_what_is_handed_over_is_float32_and_validated_as_that(fashion):
-    trained = evaluator(fashion, mixed=True).evaluate(learner(), seed=0)
-    again = evaluator(fashion, mixed=False, steps=0).evaluate(learner(), seed=0, inherited=trained.weights)
+    trained = evaluator(fashion, mixed=True).evaluate(TrainingRequest(learner(), seed=0))
+    again = evaluator(fashion, mixed=False, steps=0).evaluate(
+        TrainingRequest(learner(), seed=0, inherited=(trained.weights,))
+    )
     assert again.evaluation.fitness == trained.evaluation.fitness
 
 
 def test_a_record_says_what_it_was_computed_in_and_a_plan_repeats_that(fashion):
-    exact, mixed = (evaluator(fashion, mixed=mixed).evaluate(learner(), seed=0) for mixed in (False, True))
+    exact, mixed = (
+        evaluator(fashion, mixed=mixed).evaluate(TrainingRequest(learner(), seed=0)) for mixed in (False, True)
+    )
     assert (exact.evaluation.precision, mixed.evaluation.precision) == ("float32", "bfloat16")
     for wanted in (exact, mixed):
-        plan = Plan(precision=wanted.evaluation.precision)
+        budget = TrainingBudget(precision=wanted.evaluation.precision)
         for other in (False, True):
-            again = evaluator(fashion, mixed=other).evaluate(learner(), seed=0, plan=plan)
+            again = evaluator(fashion, mixed=other).evaluate(TrainingRequest(learner(), seed=0, budget=budget))
             assert again.weights == wanted.weights
 
 

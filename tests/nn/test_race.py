@@ -1,4 +1,4 @@
-"""The look at a child on its way: what is decided, that it leaves no trace, and that it is repeated and resumed."""
+"""Races: the verdicts, that measuring leaves no trace, and that races can be repeated and resumed."""
 
 import msgspec
 import pytest
@@ -6,11 +6,11 @@ import torch
 
 from genepool.dna import requirements
 from genepool.errors import DataError
-from genepool.evaluation import Plan, Race
+from genepool.evaluation import Race, TrainingBudget, TrainingRequest
 from genepool.nn import trainer
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
-from genepool.nn.step_count import IMAGES, Pace, Referee, judge
+from genepool.nn.step_count import IMAGES, Referee, StepCount, judge
 from genepool.nn.trainer import Recipe, Training
 from genepool.nn.weights import from_bytes
 from tests.nn.test_step_count import Clock, Ticking
@@ -23,7 +23,7 @@ UNBEATABLE, POOR = 0.99, 0.01
 
 
 def against(rival, **more):
-    return Plan(race=Race(look=0.5, rival=rival, stretch=1.5), **more)
+    return TrainingBudget(race=Race(look=0.5, rival=rival, stretch=1.5), **more)
 
 
 def evaluator(data, recipe=RECIPE):
@@ -38,14 +38,14 @@ def as_good_as(look):
 def test_half_as_many_errors_again_lose_and_clearly_fewer_win():
     assert [judge(0.9 - lag, 0.9) for lag in (0.06, 0.05, 0.03, 0.0, -0.003)] == ["stopped"] * 2 + ["kept"] * 3
     assert judge(0.91, 0.9) == "longer"
-    assert judge(0.0, 0.1) == "kept"  # beside a parent that knows nothing nobody loses
+    assert judge(0.0, 0.1) == "kept"  # no child loses against a parent that knows nothing
     assert judge(1.0, 1.0) == "kept"
 
 
 def test_a_clear_loser_stops_at_the_look_and_says_so(fashion):
-    trained = evaluator(fashion).evaluate(DNA, seed=3, plan=against(UNBEATABLE))
+    trained = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=against(UNBEATABLE)))
     found = trained.evaluation
-    assert (found.raced, found.steps, found.turns, found.reason) == ("stopped", 60, ((60, 60),), None)
+    assert (found.raced, found.steps, found.step_decisions, found.reason) == ("stopped", 60, ((60, 60),), None)
     assert found.look[0] == 60
     needs = requirements(DNA, fashion.image, 10)
     images = IMAGES + len(fashion.validation_labels)
@@ -54,7 +54,7 @@ def test_a_clear_loser_stops_at_the_look_and_says_so(fashion):
 
 def test_what_is_kept_of_a_loser_are_the_weights_at_the_look_and_their_true_fitness(fashion):
     ours = evaluator(fashion)
-    trained = ours.evaluate(DNA, seed=3, plan=against(UNBEATABLE))
+    trained = ours.evaluate(TrainingRequest(DNA, seed=3, budget=against(UNBEATABLE)))
     model = Model(DNA, fashion.image, 10, torch.Generator().manual_seed(3))
     training = Training(model, fashion, RECIPE, seed=3, device=CPU)
     for _ in range(60):
@@ -66,20 +66,20 @@ def test_what_is_kept_of_a_loser_are_the_weights_at_the_look_and_their_true_fitn
 
 
 def test_a_clear_winner_trains_longer(fashion):
-    found = evaluator(fashion).evaluate(DNA, seed=3, plan=against(POOR)).evaluation
-    assert (found.raced, found.steps, found.turns) == ("longer", 150, ((60, 150),))
+    found = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=against(POOR))).evaluation
+    assert (found.raced, found.steps, found.step_decisions) == ("longer", 150, ((60, 150),))
 
 
 def test_a_winner_without_room_in_the_budget_ends_as_planned(fashion):
-    plan = Plan(race=Race(look=0.5, rival=POOR))
-    found = evaluator(fashion).evaluate(DNA, seed=3, plan=plan).evaluation
-    assert (found.raced, found.steps, found.turns) == ("longer", 120, ())
+    budget = TrainingBudget(race=Race(look=0.5, rival=POOR))
+    found = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=budget)).evaluation
+    assert (found.raced, found.steps, found.step_decisions) == ("longer", 120, ())
 
 
 def test_a_look_that_decides_nothing_leaves_no_trace(fashion):
-    plain = evaluator(fashion).evaluate(DNA, seed=3)
-    look = evaluator(fashion).evaluate(DNA, seed=3, plan=against(UNBEATABLE)).evaluation.look
-    looked = evaluator(fashion).evaluate(DNA, seed=3, plan=against(as_good_as(look[1])))
+    plain = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3))
+    look = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=against(UNBEATABLE))).evaluation.look
+    looked = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=against(as_good_as(look[1]))))
     assert (plain.evaluation.raced, looked.evaluation.raced) == (None, "kept")
     assert looked.evaluation.look == look
     assert looked.weights == plain.weights
@@ -88,9 +88,11 @@ def test_a_look_that_decides_nothing_leaves_no_trace(fashion):
 
 @pytest.mark.parametrize("rival", [UNBEATABLE, POOR])
 def test_a_repetition_follows_the_record_and_not_the_look(rival, fashion):
-    first = evaluator(fashion).evaluate(DNA, seed=3, plan=against(rival))
+    first = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=against(rival)))
     race = Race(look=0.5, rival=1.0 - rival, stretch=1.5, verdict=first.evaluation.raced)
-    again = evaluator(fashion).evaluate(DNA, seed=3, plan=Plan(race=race, turns=first.evaluation.turns))
+    again = evaluator(fashion).evaluate(
+        TrainingRequest(DNA, seed=3, budget=TrainingBudget(race=race, step_decisions=first.evaluation.step_decisions))
+    )
     assert again.weights == first.weights
     assert again.evaluation.look is None
     assert again.evaluation.flops == first.evaluation.flops
@@ -100,18 +102,22 @@ def test_a_repetition_follows_the_record_and_not_the_look(rival, fashion):
 @pytest.mark.parametrize("rival", [UNBEATABLE, POOR])
 @pytest.mark.parametrize("averaging", [0.0, 0.7])
 def test_trainings_by_time_repeat_too(rival, averaging, fashion, monkeypatch):
-    monkeypatch.setattr(trainer, "Pace", Ticking)
+    monkeypatch.setattr(trainer, "StepCount", Ticking)
     ours = evaluator(fashion, msgspec.structs.replace(RECIPE, averaging=averaging))
-    first = ours.evaluate(DNA, seed=3, plan=against(rival, seconds=0.8))
+    first = ours.evaluate(TrainingRequest(DNA, seed=3, budget=against(rival, seconds=0.8)))
     assert first.evaluation.raced == ("stopped" if rival == UNBEATABLE else "longer")
     race = Race(look=0.5, rival=rival, stretch=1.5, verdict=first.evaluation.raced)
-    again = ours.evaluate(DNA, seed=3, plan=Plan(seconds=0.8, race=race, turns=first.evaluation.turns))
+    again = ours.evaluate(
+        TrainingRequest(
+            DNA, seed=3, budget=TrainingBudget(seconds=0.8, race=race, step_decisions=first.evaluation.step_decisions)
+        )
+    )
     assert again.weights == first.weights
     assert again.evaluation.steps == first.evaluation.steps
 
 
 def test_crops_are_looked_at_as_whole_images(fashion):
-    found = evaluator(fashion).evaluate(DNA, seed=3, plan=against(UNBEATABLE, crop=0.5)).evaluation
+    found = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=against(UNBEATABLE, crop=0.5))).evaluation
     assert found.raced == "stopped"
     assert found.fitness == pytest.approx(found.look[1], abs=0.06)
 
@@ -120,7 +126,7 @@ class EnoughError(Exception):
     """Raised by an observer that has seen enough."""
 
 
-def stopped_at(step, data, plan, recipe=RECIPE):
+def stopped_at(step, data, budget, recipe=RECIPE):
     kept = []
 
     def stop(progress):
@@ -129,48 +135,50 @@ def stopped_at(step, data, plan, recipe=RECIPE):
             raise EnoughError
 
     with pytest.raises(EnoughError):
-        evaluator(data, recipe).evaluate(DNA, seed=3, plan=plan, observe=stop)
+        evaluator(data, recipe).evaluate(TrainingRequest(DNA, seed=3, budget=budget), stop)
     return kept[0]
 
 
 @pytest.mark.parametrize(("rival", "stop_at"), [(POOR, 50), (POOR, 100), (UNBEATABLE, 50), (UNBEATABLE, 60)])
 def test_a_resumed_race_ends_bit_for_bit_where_an_unbroken_one_does(rival, stop_at, fashion):
     checkpoint = stopped_at(stop_at, fashion, against(rival))
-    resumed = evaluator(fashion).evaluate(DNA, seed=3, plan=against(rival), checkpoint=checkpoint)
-    unbroken = evaluator(fashion).evaluate(DNA, seed=3, plan=against(rival))
+    resumed = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, checkpoint=checkpoint, budget=against(rival)))
+    unbroken = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=against(rival)))
     assert resumed.weights == unbroken.weights
-    for name in ("raced", "look", "turns", "steps", "flops", "fitness"):
+    for name in ("raced", "look", "step_decisions", "steps", "flops", "fitness"):
         assert getattr(resumed.evaluation, name) == getattr(unbroken.evaluation, name)
 
 
 def test_a_decision_is_remembered_and_not_made_again(fashion):
     checkpoint = stopped_at(100, fashion, against(POOR))
-    resumed = evaluator(fashion).evaluate(DNA, seed=3, plan=against(UNBEATABLE), checkpoint=checkpoint)
+    resumed = evaluator(fashion).evaluate(
+        TrainingRequest(DNA, seed=3, checkpoint=checkpoint, budget=against(UNBEATABLE))
+    )
     assert (resumed.evaluation.raced, resumed.evaluation.steps) == ("longer", 150)
 
 
 def test_a_checkpoint_without_a_race_is_none_of_a_raced_training(fashion):
-    checkpoint = stopped_at(50, fashion, Plan())
+    checkpoint = stopped_at(50, fashion, TrainingBudget())
     with pytest.raises(DataError, match="not one of this network"):
-        evaluator(fashion).evaluate(DNA, seed=3, plan=against(POOR), checkpoint=checkpoint)
+        evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, checkpoint=checkpoint, budget=against(POOR)))
 
 
 def race_by_the_clock(rival, look_takes=0.0):
     """Ten seconds for steps of 10 ms; at the look half of the images are right."""
     clock, done = Clock(), 0
-    pace = Pace(Plan(seconds=10.0), 10**6, clock)
+    step_count = StepCount(TrainingBudget(seconds=10.0), 10**6, clock)
 
     def measure():
         clock.now += look_takes
         return 0.5
 
-    referee = Referee(Race(look=0.5, rival=rival, stretch=1.5), pace, measure)
-    while done < pace.steps or not pace.is_decided:
+    referee = Referee(Race(look=0.5, rival=rival, stretch=1.5), step_count, measure)
+    while done < step_count.steps or not step_count.is_decided:
         clock.now += 0.01
         done += 1
-        pace.after(done)
+        step_count.after(done)
         referee.after(done)
-    return done, clock.now - 100, pace, referee
+    return done, clock.now - 100, step_count, referee
 
 
 def test_time_is_prolonged_with_the_steps_and_saved_with_them():
@@ -184,16 +192,16 @@ def test_time_is_prolonged_with_the_steps_and_saved_with_them():
 
 
 def test_a_slow_look_takes_its_time_from_the_steps_but_does_not_make_them_seem_slow():
-    done, took, pace, _ = race_by_the_clock(as_good_as(0.5), look_takes=2.0)
+    done, took, step_count, _ = race_by_the_clock(as_good_as(0.5), look_takes=2.0)
     assert took == pytest.approx(10.0, rel=0.05)
     assert done == pytest.approx(800, rel=0.05)
-    assert min(steps for _, steps in pace.turns) > 760
+    assert min(steps for _, steps in step_count.decisions) > 760
 
 
 def test_a_longer_time_is_kept_in_the_checkpoint():
-    *_, pace, referee = race_by_the_clock(POOR)
-    later = Pace(Plan(seconds=10.0), 10**6)
+    *_, step_count, referee = race_by_the_clock(POOR)
+    later = StepCount(TrainingBudget(seconds=10.0), 10**6)
     again = Referee(Race(look=0.5, rival=POOR, stretch=1.5), later, lambda: 1.0)
     again.resume(referee.state())
-    assert later.seconds == pace.seconds == pytest.approx(12.5, rel=0.02)
+    assert later.seconds == step_count.seconds == pytest.approx(12.5, rel=0.02)
     assert (again.verdict, again.look) == (referee.verdict, referee.look)

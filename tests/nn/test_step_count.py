@@ -1,12 +1,12 @@
-"""How many steps fit into a time, on a clock that the test turns; and trainings that go by it, on the real one."""
+"""How many steps fit into a time, with a simulated clock; and timed trainings, with a real one."""
 
 import pytest
 import torch
 
-from genepool.evaluation import Plan, ignore
+from genepool.evaluation import TrainingBudget, TrainingRequest, ignore
 from genepool.nn import trainer
 from genepool.nn.evaluator import Limits, TorchEvaluator
-from genepool.nn.step_count import FEWEST, Pace
+from genepool.nn.step_count import FEWEST, StepCount
 from genepool.nn.trainer import Recipe
 from tests.support.networks import chain, conv
 
@@ -22,64 +22,69 @@ class Clock:
         return self.now
 
 
-def steps_taken(pace, clock, seconds_of):
+def steps_taken(step_count, clock, seconds_of):
     done = 0
-    while done < pace.steps or not pace.is_decided:
+    while done < step_count.steps or not step_count.is_decided:
         clock.now += seconds_of(done)
         done += 1
-        pace.after(done)
+        step_count.after(done)
         assert done < 10**6
     return done
 
 
 def test_a_number_that_is_given_stays():
-    pace = Pace(Plan(), 120)
-    assert steps_taken(pace, Clock(), lambda done: 1.0) == 120
-    assert pace.turns == []
+    step_count = StepCount(TrainingBudget(), 120)
+    assert steps_taken(step_count, Clock(), lambda done: 1.0) == 120
+    assert step_count.decisions == []
 
 
 @pytest.mark.parametrize("seconds", [1.0, 5.0, 60.0])
 def test_steps_fill_the_time(seconds):
     clock = Clock()
-    pace = Pace(Plan(seconds=seconds), 10**6, clock)
-    done = steps_taken(pace, clock, lambda done: 0.5 if done == 0 else 0.01)
+    step_count = StepCount(TrainingBudget(seconds=seconds), 10**6, clock)
+    done = steps_taken(step_count, clock, lambda done: 0.5 if done == 0 else 0.01)
     assert clock.now - 100 == pytest.approx(max(seconds, 0.5 + FEWEST * 0.01), rel=0.05)
     assert done == pytest.approx((clock.now - 100.5) / 0.01, abs=2)
 
 
 def test_a_machine_that_slows_down_does_not_make_it_late():
     clock = Clock()
-    pace = Pace(Plan(seconds=20.0), 10**6, clock)
-    steps_taken(pace, clock, lambda done: 0.01 if done < 500 else 0.04)
+    step_count = StepCount(TrainingBudget(seconds=20.0), 10**6, clock)
+    steps_taken(step_count, clock, lambda done: 0.01 if done < 500 else 0.04)
     assert clock.now - 100 == pytest.approx(20.0, rel=0.15)
 
 
 def test_even_the_slowest_network_takes_some_steps():
     clock = Clock()
-    assert steps_taken(Pace(Plan(seconds=1.0), 10**6, clock), clock, lambda done: 10.0) == FEWEST
+    assert steps_taken(StepCount(TrainingBudget(seconds=1.0), 10**6, clock), clock, lambda done: 10.0) == FEWEST
 
 
 def test_a_small_network_takes_no_more_than_it_may():
     clock = Clock()
-    assert steps_taken(Pace(Plan(seconds=20.0, most=500), 10**6, clock), clock, lambda done: 0.01) == 500
-    assert steps_taken(Pace(Plan(seconds=20.0, most=500), 10**6, clock), clock, lambda done: 0.1) < 210
+    assert (
+        steps_taken(StepCount(TrainingBudget(seconds=20.0, max_steps=500), 10**6, clock), clock, lambda done: 0.01)
+        == 500
+    )
+    assert (
+        steps_taken(StepCount(TrainingBudget(seconds=20.0, max_steps=500), 10**6, clock), clock, lambda done: 0.1) < 210
+    )
 
 
-def test_turns_repeat_a_pace_without_a_clock():
+def test_decisions_repeat_a_step_count_without_a_clock():
     clock = Clock()
-    first = Pace(Plan(seconds=20.0), 10**6, clock)
+    first = StepCount(TrainingBudget(seconds=20.0), 10**6, clock)
     done = steps_taken(first, clock, lambda done: 0.01 + done % 700 / 1e5)
-    again = Pace(Plan(seconds=20.0, turns=tuple(first.turns)), 10**6, clock)
+    again = StepCount(TrainingBudget(seconds=20.0, step_decisions=tuple(first.decisions)), 10**6, clock)
     assert steps_taken(again, clock, lambda done: 7.0) == done
-    assert again.turns == first.turns
+    assert again.decisions == first.decisions
 
 
-class Ticking(Pace):
-    """Of a training on a clock that goes on by some 4 ms at each step, however busy the machine is."""
+class Ticking(StepCount):
+    """Counts by a clock that advances about 4 ms per step, however busy the machine is."""
 
-    def __init__(self, plan, steps):
+    def __init__(self, budget, steps):
         self.ticks = Clock()
-        super().__init__(plan, steps, self.ticks)
+        super().__init__(budget, steps, self.ticks)
 
     def after(self, done):
         self.ticks.now += 0.004 + done % 70 / 1e5
@@ -91,21 +96,23 @@ def evaluator(data, recipe=TIMED, inheritance="matching"):
 
 
 def test_a_training_by_time_ends_in_time(fashion, monkeypatch):
-    monkeypatch.setattr(trainer, "Pace", Ticking)
-    found = evaluator(fashion).evaluate(DNA, seed=3, plan=Plan(seconds=1.0)).evaluation
-    assert found.steps == found.turns[-1][1] == pytest.approx(1.0 / 0.00435, rel=0.05)
+    monkeypatch.setattr(trainer, "StepCount", Ticking)
+    found = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=1.0))).evaluation
+    assert found.steps == found.step_decisions[-1][1] == pytest.approx(1.0 / 0.00435, rel=0.05)
 
 
 def test_a_training_by_time_repeats_from_its_record(fashion):
-    first = evaluator(fashion).evaluate(DNA, seed=3, plan=Plan(seconds=1.0))
+    first = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=1.0)))
     assert first.evaluation.steps >= FEWEST
-    again = evaluator(fashion).evaluate(DNA, seed=3, plan=Plan(seconds=1.0, turns=first.evaluation.turns))
+    again = evaluator(fashion).evaluate(
+        TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=1.0, step_decisions=first.evaluation.step_decisions))
+    )
     assert again.weights == first.weights
     assert again.evaluation.fitness == first.evaluation.fitness
 
 
 def test_a_training_by_time_resumes_where_it_was_stopped(fashion, monkeypatch):
-    monkeypatch.setattr(trainer, "Pace", Ticking)
+    monkeypatch.setattr(trainer, "StepCount", Ticking)
     kept = {}
 
     class Stop(Exception):  # noqa: N818
@@ -116,26 +123,39 @@ def test_a_training_by_time_resumes_where_it_was_stopped(fashion, monkeypatch):
         raise Stop
 
     with pytest.raises(Stop):
-        evaluator(fashion).evaluate(DNA, seed=3, plan=Plan(seconds=3.0), observe=stop)
+        evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=3.0)), stop)
     seen = []
     ended = evaluator(fashion).evaluate(
-        DNA, seed=3, plan=Plan(seconds=3.0), checkpoint=kept["checkpoint"], observe=lambda p: seen.append(p.step)
+        TrainingRequest(DNA, seed=3, checkpoint=kept["checkpoint"], budget=TrainingBudget(seconds=3.0)),
+        lambda p: seen.append(p.step),
     )
     assert min(seen) > kept["step"]
-    assert ended.evaluation.turns[0][0] <= kept["step"]
-    again = evaluator(fashion).evaluate(DNA, seed=3, plan=Plan(seconds=3.0, turns=ended.evaluation.turns))
+    assert ended.evaluation.step_decisions[0][0] <= kept["step"]
+    again = evaluator(fashion).evaluate(
+        TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=3.0, step_decisions=ended.evaluation.step_decisions))
+    )
     assert again.weights == ended.weights
 
 
 def test_small_crops_cost_less_and_are_validated_on_whole_images(fashion):
-    whole = evaluator(fashion, Recipe(steps=60)).evaluate(DNA, seed=1, observe=ignore).evaluation
-    small = evaluator(fashion, Recipe(steps=60)).evaluate(DNA, seed=1, plan=Plan(crop=0.5)).evaluation
+    whole = evaluator(fashion, Recipe(steps=60)).evaluate(TrainingRequest(DNA, seed=1), ignore).evaluation
+    small = (
+        evaluator(fashion, Recipe(steps=60))
+        .evaluate(TrainingRequest(DNA, seed=1, budget=TrainingBudget(crop=0.5)))
+        .evaluation
+    )
     assert small.flops_training == pytest.approx(whole.flops_training / 4, rel=0.1)
     assert small.flops_forward == whole.flops_forward
     assert small.fitness > 0.2
 
 
-def test_heat_scales_the_learning_rate(fashion):
-    cold = evaluator(fashion, Recipe(steps=20)).evaluate(DNA, seed=1, plan=Plan(heat=0.5)).weights
-    slow = evaluator(fashion, Recipe(steps=20)).evaluate(DNA.edited(learning_rate=0.05), seed=1).weights
+def test_the_learning_rate_factor_scales_the_learning_rate(fashion):
+    cold = (
+        evaluator(fashion, Recipe(steps=20))
+        .evaluate(TrainingRequest(DNA, seed=1, budget=TrainingBudget(learning_rate_factor=0.5)))
+        .weights
+    )
+    slow = (
+        evaluator(fashion, Recipe(steps=20)).evaluate(TrainingRequest(DNA.edited(learning_rate=0.05), seed=1)).weights
+    )
     assert cold == slow

@@ -10,7 +10,7 @@ import torch
 
 from genepool.dna import Shape, initial
 from genepool.errors import DataError
-from genepool.evaluation import ignore
+from genepool.evaluation import TrainingRequest, ignore
 from genepool.nn.batches import Batches, Normaliser, mirror
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
@@ -155,11 +155,12 @@ from genepool.nn.device import prepare_process
 from genepool.data import open_source
 from genepool.settings import override, preset
 from genepool.dna import decode
+from genepool.evaluation import TrainingRequest
 prepare_process()
 data = prepare(open_source("fashion-mini"))
 evaluator = evaluator_for(data, override(preset("paper"), ["steps=60"]), torch.device("cpu"))
 for seed in (1, 2):
-    print(hashlib.sha256(evaluator.evaluate(decode(sys.argv[1]), seed=seed).weights).hexdigest())
+    print(hashlib.sha256(evaluator.evaluate(TrainingRequest(decode(sys.argv[1]), seed)).weights).hexdigest())
 """
 
 
@@ -181,7 +182,7 @@ class EnoughError(Exception):
 def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at, fashion):
     dna = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
     evaluator = TorchEvaluator(fashion, Recipe(steps=170), Limits(), CPU)
-    unbroken = evaluator.evaluate(dna, seed=3)
+    unbroken = evaluator.evaluate(TrainingRequest(dna, seed=3))
     kept = []
 
     def stop(progress):
@@ -190,9 +191,11 @@ def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at,
             raise EnoughError
 
     with pytest.raises(EnoughError):
-        evaluator.evaluate(dna, seed=3, observe=stop)
+        evaluator.evaluate(TrainingRequest(dna, seed=3), stop)
     seen = []
-    resumed = evaluator.evaluate(dna, seed=3, checkpoint=kept[0], observe=lambda progress: seen.append(progress.step))
+    resumed = evaluator.evaluate(
+        TrainingRequest(dna, seed=3, checkpoint=kept[0]), lambda progress: seen.append(progress.step)
+    )
     assert seen == [step for step in (50, 100, 150, 170) if step > stop_at]
     assert resumed.weights == unbroken.weights
     assert resumed.evaluation.losses == unbroken.evaluation.losses
@@ -203,11 +206,11 @@ def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at,
 def test_a_checkpoint_of_another_network_is_refused(fashion):
     evaluator = TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU)
     kept = []
-    evaluator.evaluate(chain(conv("a")), seed=0, observe=lambda progress: kept.append(progress.checkpoint()))
+    evaluator.evaluate(TrainingRequest(chain(conv("a")), seed=0), lambda progress: kept.append(progress.checkpoint()))
     with pytest.raises(DataError, match="not one of this network"):
-        evaluator.evaluate(chain(conv("b")), seed=0, checkpoint=kept[0])
+        evaluator.evaluate(TrainingRequest(chain(conv("b")), seed=0, checkpoint=kept[0]))
     with pytest.raises(DataError, match="safetensors"):
-        evaluator.evaluate(chain(conv("a")), seed=0, checkpoint=b"rubbish")
+        evaluator.evaluate(TrainingRequest(chain(conv("a")), seed=0, checkpoint=b"rubbish"))
 
 
 @pytest.mark.thorough
@@ -216,7 +219,7 @@ def test_the_initial_network_reaches_23_percent_on_cifar_10(whole_data, tmp_path
     """The paper's settings, 25,600 steps; the channel means alone give about 23 %."""
     from genepool.dna import codec
 
-    codec.write(initial(), tmp_path / "initial.json")
+    (tmp_path / "initial.json").write_text(codec.encode(initial()))
     command = ("train", tmp_path / "initial.json", "--data", "cifar-10", "--data-dir", whole_data, "--json", "--out")
     answer = json.loads(genepool(*command, tmp_path / "whole").stdout)
     assert 0.21 <= answer["fitness"] <= 0.26

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from genepool.dna import Shape, decode, encode, initial, shapes
 from genepool.dna.zoo import resnet
 from genepool.errors import MutationError
-from genepool.evaluation import Second
+from genepool.evaluation import TrainingRequest
 from genepool.mutations import apply, mutate
 from genepool.mutations.recombination import FUSION, MIXTURE, fuse
 from genepool.nn.evaluator import evaluator_for
@@ -153,7 +153,9 @@ def parents(fashion):
     evaluator = evaluator_for(fashion, settings, torch.device("cpu"))
     ancestor = chain(conv("a", depth_factor=8.0, stride_scale=1.0), conv("b"))
     other = apply("insert-convolution", replace(ancestor, learning_rate=0.05), Random(2))
-    return settings, [(dna, evaluator.evaluate(dna, seed=seed)) for seed, dna in enumerate((ancestor, other))]
+    return settings, [
+        (dna, evaluator.evaluate(TrainingRequest(dna, seed=seed))) for seed, dna in enumerate((ancestor, other))
+    ]
 
 
 def accuracy_of_mean(evaluator, pairs, fashion):
@@ -174,7 +176,9 @@ def test_on_real_images_the_fused_child_begins_at_its_parents_accuracy_and_learn
     for steps in (0, 60):
         evaluator = evaluator_for(fashion, override(settings, [f"steps={steps}"]), torch.device("cpu"))
         results.append(
-            evaluator.evaluate(child, seed=9, inherited=first.weights, second=Second(FUSION, second.weights)).evaluation
+            evaluator.evaluate(
+                TrainingRequest(child, seed=9, inherited=(first.weights, second.weights), recombination=FUSION)
+            ).evaluation
         )
     begun, trained_on = results
     worse = min(first.evaluation.fitness, second.evaluation.fitness)
@@ -191,14 +195,18 @@ def test_on_real_images_a_mixing_child_takes_from_both_and_learns(parents, fashi
     settings, [(one, first), (_, second)] = parents
     evaluator = evaluator_for(fashion, override(settings, ["steps=60"]), torch.device("cpu"))
     for seed in range(20):
-        done = evaluator.evaluate(one, seed=seed, inherited=first.weights, second=Second(MIXTURE, second.weights))
+        done = evaluator.evaluate(
+            TrainingRequest(one, seed=seed, inherited=(first.weights, second.weights), recombination=MIXTURE)
+        )
         if 0 < len(done.evaluation.second) < len(done.evaluation.inherited):
             break
     names = set(from_bytes(done.weights))
     assert set(done.evaluation.second) < set(done.evaluation.inherited) == names
     assert done.evaluation.reason is None
     assert done.evaluation.fitness > 0.4
-    again = evaluator.evaluate(one, seed=seed, inherited=first.weights, second=Second(MIXTURE, second.weights))
+    again = evaluator.evaluate(
+        TrainingRequest(one, seed=seed, inherited=(first.weights, second.weights), recombination=MIXTURE)
+    )
     assert again.weights == done.weights
     assert to_bytes(from_bytes(again.weights)) == again.weights
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from genepool.dna import decode
+from genepool.evaluation import TrainingRequest
 from genepool.population import DirectoryView, Files, Record, State
 from genepool.population.check import check
 from genepool.population.directory.archive import read_events
@@ -118,9 +119,9 @@ def _trained_wrongly(records: list[Record], plan: Plan) -> list[tuple[str, str]]
             line.append(births[line[-1]].parents[0])
         for one in reversed([each for each in line if each not in weights]):
             birth = births[one]
-            inherited = weights[birth.parents[0]] if birth.parents else None
+            inherited = tuple(filter(None, (weights[parent] for parent in birth.parents)))
             weights[one] = evaluator.evaluate(
-                decode(bytes(birth.dna)), seed=birth.training_seed, inherited=inherited
+                TrainingRequest(decode(bytes(birth.dna)), seed=birth.training_seed, inherited=inherited)
             ).weights
         return weights[identity]
 

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from genepool.errors import ConcurrencyError
-from genepool.evolution import Worker
+from genepool.evolution import Surroundings, Worker
 from genepool.population import DirectoryPopulation, Files, Individual, State
 from genepool.testing import ToyEvaluator
 from tests.races.plan import Plan
@@ -116,7 +116,7 @@ def evolve(
         rng,
         rules=lambda: plan.rules,
         evaluator=lambda version: evaluator,
-        reason_to_stop=reason,
+        surroundings=Surroundings(reason_to_stop=reason),
     )
     worker.run()
     population.close()

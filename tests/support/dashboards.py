@@ -16,6 +16,7 @@ from genepool.analysis import Ledger
 from genepool.dna import individual_flops, requirements
 from genepool.dna.shapes import Shape
 from genepool.evaluation import Evaluation, Trained, ignore
+from genepool.evolution import Surroundings
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
 from genepool.testing import toy_evaluator
@@ -28,7 +29,8 @@ PATIENCE = 300.0
 class Judge:
     """No training: fitness from the DNA, and what a training on fashion-mini would have told of the cost."""
 
-    def evaluate(self, dna, *, seed, inherited=None, checkpoint=None, observe=ignore, plan=None):
+    def evaluate(self, request, observe=ignore):
+        dna, seed = request.dna, request.seed
         needs = requirements(dna, Shape(28, 28, 1), 10, 50)
         told = Evaluation(
             fitness=min(0.95, toy_evaluator.toy_fitness(dna) * 0.9 + seed % 97 / 1e4),
@@ -62,7 +64,7 @@ def evolve(where: Experiment, births: int) -> None:
         ledger.refresh()
         return "enough" if len(ledger.entries) >= goal else None
 
-    worker = where.worker(0, lambda version: judge, enough)
+    worker = where.worker(0, lambda version: judge, Surroundings(reason_to_stop=enough))
     worker.run()
     worker.population.close()
 

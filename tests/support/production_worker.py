@@ -6,9 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from genepool.dna import DNA
-from genepool.evaluation import Trained
-from genepool.evolution import Rules, Worker
+from genepool.evaluation import Observer, Trained, TrainingRequest, ignore
+from genepool.evolution import Rules, Surroundings, Worker
 from genepool.population import Individual, Population, State
 from genepool.testing import ToyEvaluator
 from tests.support.toy_worker import Acknowledged
@@ -44,9 +43,7 @@ class ProductionWorker:
             rng,
             rules=lambda: rules,
             evaluator=lambda version: self,
-            reason_to_stop=self._reason_to_stop,
-            sleep=sleep,
-            clock=clock,
+            surroundings=Surroundings(reason_to_stop=self._reason_to_stop, sleep=sleep, clock=clock),
         )
 
     def try_step(self) -> None:
@@ -54,11 +51,11 @@ class ProductionWorker:
         self._left = 1
         self._worker.run()
 
-    def evaluate(self, dna: DNA, **options: Any) -> Trained:
-        """The worker's evaluator: the toy's, and one knows that it is at work."""
+    def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
+        """Train with the toy evaluator, and remember that a training is running."""
         self._in_training = True
         try:
-            return self._toy.evaluate(dna, **options)
+            return self._toy.evaluate(request, observe)
         finally:
             self._in_training = False
 

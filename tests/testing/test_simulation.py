@@ -39,4 +39,4 @@ def test_evolution_makes_progress_and_every_lineage_begins_with_a_trivial_indivi
 
 def test_more_workers_train_more_in_the_same_time():
     few, many = (simulate(workers=n)[1] for n in (5, 40))
-    assert 5 < many.individuals_an_hour / few.individuals_an_hour < 12
+    assert 5 < many.individuals_per_hour / few.individuals_per_hour < 12

@@ -238,7 +238,7 @@ def draw_scale(outcomes: Sequence[Outcome], path: Path) -> None:
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
     workers = [outcome.workers for outcome in outcomes]
-    steps = [outcome.steps_an_hour for outcome in outcomes]
+    steps = [outcome.steps_per_hour for outcome in outcomes]
     ideal = [steps[0] * count / workers[0] for count in workers]
     axes.loglog(workers, ideal, color=IDEAL, linestyle="--", linewidth=1.2, label="as many times the smallest")
     axes.loglog(workers, steps, color=STEPS, marker="o", label="steps an hour")

@@ -9,14 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 from random import Random
-from typing import Any
 
-import msgspec
-
-from genepool.dna import DNA, encode_in_a_line
-from genepool.evaluation import Evaluator, Trained
-from genepool.evolution.reproduction import first_birth
-from genepool.evolution.worker import Job, Worker
+from genepool.dna import DNA
+from genepool.evaluation import Evaluator, Observer, Trained, TrainingRequest, ignore
+from genepool.evolution import Founder, Reproduction, Surroundings, Worker
 from genepool.experiment import Experiment
 from genepool.nn.device import choose_device
 from genepool.nn.evaluator import Limits, TorchEvaluator
@@ -35,9 +31,9 @@ class _Counting:
         self._evaluator = evaluator
         self.count, self.stepping = 0, 0.0
 
-    def evaluate(self, dna: DNA, **how: Any) -> Trained:
-        assert how["inherited"] is not None, "an individual was to be measured with its inheritance"
-        trained = self._evaluator.evaluate(dna, **how)
+    def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
+        assert request.inherited, "individuals must be measured with inherited weights"
+        trained = self._evaluator.evaluate(request, observe)
         self.count += 1
         self.stepping += trained.evaluation.stepping
         return trained
@@ -51,7 +47,8 @@ def train_individuals(name: str, steps: int, count: int, precision: str) -> tupl
     with tempfile.TemporaryDirectory(prefix="genepool-bench-") as folder:
         experiment = Experiment.create(Path(folder), _settings(steps, precision))
         counting = _Counting(experiment.evaluators(images(), "cpu")(1))
-        worker = experiment.worker(0, lambda version: counting, lambda: "enough" if counting.count >= count else None)
+        enough = Surroundings(reason_to_stop=lambda: "enough" if counting.count >= count else None)
+        worker = experiment.worker(0, lambda version: counting, enough)
         _seed(worker, CONTESTANTS[name].dna)
         started = time.perf_counter()
         worker.run()
@@ -68,7 +65,7 @@ def _seed(worker: Worker, dna: DNA) -> None:
     """Fills the population with untrained individuals of that DNA."""
     untrained = TorchEvaluator(images(), Recipe(steps=0, validation=100), Limits(), choose_device("cpu"))
     for seed in range(POPULATION):
-        birth, _ = first_birth(worker.rules.breeding, Random(seed), worker.rules.version)
-        birth = msgspec.structs.replace(birth, dna=msgspec.Raw(encode_in_a_line(dna)))
-        job = Job(worker.population.create(birth), birth, dna)
-        worker.end(job, untrained.evaluate(dna, seed=seed))
+        job = Reproduction(
+            population=worker.population, rng=Random(seed), rules=worker.rules, founder=Founder(dna)
+        ).first()
+        worker.trainer.store(job, untrained.evaluate(TrainingRequest(dna, seed=seed)))

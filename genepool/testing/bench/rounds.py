@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 from genepool.data import open_source
 from genepool.data.dataset import Dataset, prepare
 from genepool.dna import DNA, Shape, requirements, shapes
+from genepool.evaluation import TrainingRequest
 from genepool.nn.device import is_mixed, prepare_process
 from genepool.nn.evaluator import Limits, TorchEvaluator
 from genepool.nn.model import Model
@@ -44,7 +45,7 @@ def enter(folder: Path) -> None:
     prepare_process()
     _data = prepare(open_source("cifar-10", data_dir=folder.parent))
     warm = TorchEvaluator(_data, Recipe(steps=5, validation=100), Limits(), torch.device("cpu"))
-    warm.evaluate(CONTESTANTS["one convolution"].dna, seed=0)
+    warm.evaluate(TrainingRequest(CONTESTANTS["one convolution"].dna, seed=0))
 
 
 def images() -> Dataset:
@@ -145,7 +146,7 @@ def ours(seed: int, steps: int = STEPS) -> float:
     device = torch.device("cpu")
     recipe = Recipe(steps=steps, validation=VALIDATED, schedule="linear", mixed=is_mixed(PRECISION, device))
     evaluator = TorchEvaluator(images(), recipe, Limits(), device)
-    return evaluator.evaluate(CONTESTANTS[NETWORK].dna, seed=seed).evaluation.fitness
+    return evaluator.evaluate(TrainingRequest(CONTESTANTS[NETWORK].dna, seed=seed)).evaluation.fitness
 
 
 def plain(folder: Path, seed: int, steps: int = STEPS) -> float:
