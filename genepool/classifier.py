@@ -31,7 +31,7 @@ from genepool.data.arrays import pixel_scale, to_pixels
 from genepool.data.dataset import prepare
 from genepool.data.paths import save_file
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
-from genepool.experiment import Experiment, source_of
+from genepool.experiment import Experiment
 from genepool.export import source as safetensors_form
 from genepool.export.facts import Facts
 from genepool.export.network import Network
@@ -58,15 +58,15 @@ class _Note(msgspec.Struct, frozen=True, kw_only=True):
 class ImageClassifier:
     """Evolves a classifier of images.
 
-        time         how long `fit` may evolve, like "90s", "10m" or "2h"
-        individuals  how many networks it may train; 0: no limit
-        target       the validation accuracy at which it is content; 0: none
-        workers      processes; 0: one a core
+        time         how long `fit` may evolve, like "90s", "10m" or "2h"; None: no limit
+        individuals  how many networks it may train; None: no limit
+        target       the validation accuracy at which it stops; None: no such limit
+        workers      processes; None: one per core
         seed         of all random numbers
-        size         height x width that a folder's images are brought to, like "32x32"; "": their median
+        size         height x width that a folder's images are brought to, like "32x32"; None: their median
         flip         whether mirror images are examples too: not of digits, letters or signs
         preset       the settings to begin with, `laptop` or `paper`
-        settings     other settings by name (see `genepool.settings.Settings`)
+        settings     other settings by name, like {"training.steps": 500} (see `genepool.settings.Settings`)
         plugins      modules or .py files with mutations, selections and so on of your own
         directory    where the experiment is kept: `fit` goes on with one that is there. None: a temporary place
         verbose      whether `fit` tells on standard error how it stands
@@ -77,12 +77,12 @@ class ImageClassifier:
     def __init__(
         self,
         *,
-        time: str | float = "2m",
-        individuals: int = 0,
-        target: float = 0.0,
-        workers: int = 0,
+        time: str | float | None = "2m",
+        individuals: int | None = None,
+        target: float | None = None,
+        workers: int | None = None,
         seed: int = 0,
-        size: str = "",
+        size: str | None = None,
         flip: bool = True,
         preset: str = "laptop",
         settings: Mapping[str, Any] | None = None,
@@ -151,7 +151,7 @@ class ImageClassifier:
         load_plugins(self.plugins)
         by_path = isinstance(X, (str, os.PathLike))
         experiment, classes, scale = self._of_path(X, y) if by_path else self._of_arrays(X, y)
-        _evolve(experiment, self.plugins, self._teller())
+        _evolve(experiment, self.plugins, self._progress())
         model = experiment.model()
         self.facts_, self._network = model.facts, model.network
         self._scale = scale
@@ -162,7 +162,7 @@ class ImageClassifier:
         if y is not None:
             raise DataError("Labels of a folder or a file lie in it; leave y out.")
         chosen = self._chosen(str(Path(path).resolve()) if Path(path).exists() else os.fspath(path))
-        prepare(source_of(chosen))  # bad images are told of before a directory is made
+        prepare(chosen.data.open())  # bad images are told of before a directory is made
         self._keep_place()
         return self._experiment(chosen), None, 1.0
 
@@ -193,18 +193,25 @@ class ImageClassifier:
         return Path(self.directory) if self.directory is not None else Path(self._kept)
 
     def _chosen(self, data: str) -> names.Settings:
-        budget = {"time": names.seconds(str(self.time)), "individuals": self.individuals, "target": self.target}
-        images = {"data": data, "size": self.size, "flip": self.flip}
-        asked = {**budget, **images, "workers": self.workers, "seed": self.seed}
+        asked = {
+            "data.source": data,
+            "data.size": self.size,
+            "data.flip": self.flip,
+            "budget.time": None if self.time is None else names.seconds(str(self.time)),
+            "budget.individuals": self.individuals,
+            "budget.target": self.target,
+            "workers.count": self.workers,
+            "experiment.seed": self.seed,
+        }
         return names.changed(names.preset(self.preset), {**asked, **(self.settings or {})})
 
     def _experiment(self, chosen: names.Settings) -> Experiment:
         experiment = Experiment.create(self._place(), chosen)
-        experiment.set(names.to_values(chosen))
+        experiment.set(names.by_name(chosen))
         return experiment
 
-    def _teller(self) -> Callable[[Experiment], None]:
-        return _Teller() if self.verbose else lambda experiment: None
+    def _progress(self) -> Callable[[Experiment], None]:
+        return _ProgressLine() if self.verbose else lambda experiment: None
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
@@ -353,8 +360,8 @@ def _plain_labels(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     return labels, np.unique(labels)
 
 
-class _Teller:
-    """A line on standard error every few seconds."""
+class _ProgressLine:
+    """Writes a line to standard error every few seconds."""
 
     EVERY = 5.0
 
@@ -365,9 +372,9 @@ class _Teller:
         if clock.monotonic() < self._next:
             return
         self._next = clock.monotonic() + self.EVERY
-        history = experiment.history()
-        best, spent = history.best(), history.spending()
-        reached = "nobody yet" if best is None else f"best {100 * (best.accuracy or 0):.1f} % ({best.dna.in_a_line()})"
+        status = experiment.status()
+        best, spent = status.best, status.spent
+        reached = "no result yet" if best is None else f"best {100 * best.accuracy:.1f} % ({best.network})"
         sys.stderr.write(f"{spent.individuals} networks trained, {spent.seconds:.0f} s, {reached}\n")
 
 
@@ -391,10 +398,10 @@ def _store(path: Path, pixels: NDArray[np.uint8], labels: NDArray[Any]) -> None:
     temporary.replace(path)
 
 
-def _evolve(experiment: Experiment, plugins: Sequence[str], tell: Callable[[Experiment], None]) -> None:
+def _evolve(experiment: Experiment, plugins: Sequence[str], show: Callable[[Experiment], None]) -> None:
     """Until the budget is spent, or Ctrl-C: then trainings are handed over, and the best so far counts."""
     try:
-        experiment.run(plugins=plugins, look=lambda: tell(experiment))
+        experiment.run(plugins=plugins, look=lambda: show(experiment))
     except KeyboardInterrupt:
         if experiment.best() is None:
             raise

@@ -1,45 +1,83 @@
-"""What became of an experiment, as plain rows: read from its directory, never written into it."""
+"""The read model of an experiment: everything that is read from its directory and shown; nothing is ever written.
+
+reader     reads what is new in a directory
+table      all individuals as columns of numbers
+spending   what an experiment has spent and reached, and the overhead
+history    the complete records of all individuals
+observer   one experiment under observation: its table, and single records on request
+workers    the workers and their heartbeats
+status     the status of an experiment
+lineage    the chain of mutations that led to an individual
+progress   what the figures are drawn from
+pareto     the Pareto front
+"""
 
 from genepool.analysis.history import History, Row
-from genepool.analysis.lineage import Ancestor, Change, Mark, lineage, marks
-from genepool.analysis.pareto import Point, front
-from genepool.analysis.progress import Box, Diagram, Dot, chain, diagram, dots, four_ancestors
-from genepool.analysis.spending import (
-    RECENT,
-    Entry,
-    Interval,
-    Ledger,
-    Overhead,
-    Stopwatch,
-    overhead,
-    overhead_by_worker,
-    spending,
+from genepool.analysis.lineage import (
+    MIGRATION,
+    Ancestor,
+    ancestor_rows,
+    ancestors,
+    before_migration,
+    chain,
+    find,
+    lineage,
 )
+from genepool.analysis.observer import Observer
+from genepool.analysis.pareto import Point, front
+from genepool.analysis.progress import (
+    Annotation,
+    Box,
+    Change,
+    Diagram,
+    Dot,
+    diagram,
+    dots,
+    figure_annotations,
+    four_ancestors,
+)
+from genepool.analysis.spending import Interval, Ledger, Overhead, Stopwatch, spending
+from genepool.analysis.status import Best, Rate, Records, Status, Terms, records_of, status_of
+from genepool.analysis.table import Progress, Table
+from genepool.analysis.workers import WorkerMonitor, WorkerStatus
 
 __all__ = [
-    "History",
-    "Row",
-    "front",
-    "Point",
-    "lineage",
     "Ancestor",
-    "Mark",
-    "Change",
-    "marks",
-    "Ledger",
-    "Entry",
-    "Interval",
-    "Stopwatch",
-    "spending",
-    "Overhead",
-    "overhead",
-    "overhead_by_worker",
-    "RECENT",
+    "Annotation",
+    "Best",
     "Box",
+    "Change",
     "Diagram",
     "Dot",
+    "History",
+    "Interval",
+    "Ledger",
+    "MIGRATION",
+    "Observer",
+    "Overhead",
+    "Point",
+    "Progress",
+    "Rate",
+    "Records",
+    "Row",
+    "Status",
+    "Stopwatch",
+    "Table",
+    "Terms",
+    "WorkerMonitor",
+    "WorkerStatus",
+    "ancestor_rows",
+    "ancestors",
+    "figure_annotations",
+    "before_migration",
     "chain",
     "diagram",
     "dots",
+    "find",
     "four_ancestors",
+    "front",
+    "lineage",
+    "records_of",
+    "spending",
+    "status_of",
 ]

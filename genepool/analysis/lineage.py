@@ -1,70 +1,90 @@
-"""The chain of mutations that led to an individual, and what was done to the population meanwhile.
-
-The chain of mutations that led to an individual.
-
-What was done to a population while it evolved, on the clock: for the margin of a figure.
-"""
+"""Lineages: the chain of mutations that led to an individual."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import msgspec
 
 from genepool.analysis.history import Row
-from genepool.analysis.spending import Entry, spending
+from genepool.analysis.table import Table
 from genepool.errors import SettingsError, shown
-from genepool.evolution.escape import Escape
-from genepool.population import Result
+
+T = TypeVar("T")
 
 MIGRATION = "migration"
-"""How an individual came that was born in another population."""
+"""Stands for the mutation of an individual that was born in another population."""
 
 
 class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
-    """One link of the chain; the keys of its JSON form are documented and stay."""
+    """One link of the chain; the keys of its JSON form are documented."""
 
     id: str
     mutations: tuple[str, ...]
-    """What made it out of the one before; none for the first."""
+    """The mutations that made it from its parent; none for the first."""
     second: str = ""
-    """The ID of the second parent, where there are two."""
+    """The ID of the second parent, if there are two."""
     fitness: float | None
     accuracy: float | None
-    """On the validation images; the fitness, unless the objective says otherwise."""
+    """The accuracy on the validation images."""
     learning_rate: float
     parameters: int
     state: str
     network: str
-    """The architecture in a line."""
+    """The architecture in one line."""
+
+
+def chain(start: T, parent: Callable[[T], T | None]) -> list[T]:
+    """`start` and its ancestors by first parents, the earliest first.
+
+    It ends at a repeated one, because damaged records may form a cycle.
+    """
+    found: dict[T, None] = {}
+    here: T | None = start
+    while here is not None and here not in found:
+        found[here] = None
+        here = parent(here)
+    return list(found)[::-1]
+
+
+def ancestors(rows: Mapping[str, Row], identity: str) -> list[Row]:
+    """The known ancestors of an individual, the earliest first, and the individual itself."""
+
+    def parent(child: str) -> str | None:
+        parents = rows[child].birth.parents
+        return parents[0] if parents and parents[0] in rows else None
+
+    return [rows[name] for name in chain(identity, parent)] if identity in rows else []
+
+
+def ancestor_rows(table: Table, row: int) -> list[int]:
+    """The same by row numbers of a table."""
+
+    def parent(child: int) -> int | None:
+        number: int = table.get(child, "parent")
+        return number if number >= 0 else None
+
+    return chain(row, parent)
 
 
 def lineage(rows: Mapping[str, Row], identity: str) -> list[Ancestor]:
-    """From the trivial individual to this one. Of two parents the first is followed."""
-    chain: list[Row] = []
-    row = find(rows, identity)
-    while True:
-        chain.append(row)
-        parents = row.birth.parents
-        if not parents or parents[0] not in rows:
-            break
-        row = rows[parents[0]]
-    return [*_abroad(chain[-1]), *(ancestor(row) for row in reversed(chain))]
+    """From the first network to this one, along first parents."""
+    line = ancestors(rows, find(rows, identity).id)
+    return [*before_migration(line[0]), *(ancestor(row) for row in line)]
 
 
-def _abroad(row: Row) -> list[Ancestor]:
-    """The lineage that a migrant brought along."""
+def before_migration(row: Row) -> list[Ancestor]:
+    """The lineage that an individual has from another population."""
     try:
         before = msgspec.convert(row.birth.origin.get("lineage", []), list[Ancestor])
-    except msgspec.ValidationError:  # from another release
+    except msgspec.ValidationError:  # written by another release
         return []
     return [msgspec.structs.replace(link, state="elsewhere") for link in before]
 
 
 def ancestor(row: Row) -> Ancestor:
-    """What is told of one individual."""
+    """One individual as a link of the chain."""
     dna = row.dna
     return Ancestor(
         id=row.id,
@@ -80,47 +100,11 @@ def ancestor(row: Row) -> Ancestor:
 
 
 def find(rows: Mapping[str, Row], identity: str) -> Row:
-    """The individual of that ID, or of the one ID that begins or ends so."""
+    """The individual with that ID, or with the only ID that starts or ends with it."""
     if identity in rows:
         return rows[identity]
     alike = [row for name, row in rows.items() if identity and (name.startswith(identity) or name.endswith(identity))]
     if len(alike) == 1:
         return alike[0]
-    fault = "is not in this experiment" if not alike else f"fits {len(alike)} individuals; write more of it"
+    fault = "is not in this experiment" if not alike else f"matches {len(alike)} individuals; write more of it"
     raise SettingsError(f"The individual '{shown(identity)}' {fault}.")
-
-
-class Mark(NamedTuple):
-    """Something that happened."""
-
-    time: float
-    """On the wall clock."""
-    label: str
-
-
-class Change(NamedTuple):
-    """A version of the settings as it came into force; those that were no interventions have no label."""
-
-    when: float
-    label: str
-    escape: Escape
-    mutations: int
-    """When no escape lasts."""
-
-
-def marks(changes: Sequence[Change], results: Sequence[Result]) -> list[Mark]:
-    """The interventions, and the ends of those that ended by themselves, in order."""
-    found = [Mark(change.when, change.label) for change in changes if change.label]
-    phases = [change for change in changes if "mutations" in change.label]
-    for number, phase in enumerate(phases, start=1):
-        end = _end(phase.escape, results)
-        if end is not None and all(end < following.when for following in phases[number:]):
-            found.append(Mark(end, f"{phase.mutations} mutation{'s' if phase.mutations > 1 else ''} again"))
-    return sorted(found)
-
-
-def _end(escape: Escape, results: Sequence[Result]) -> float | None:
-    """When the individual became alive with which the phase was over."""
-    entries = sorted(Entry.of(result) for result in results)
-    needed = bisect_left(range(len(entries) + 1), True, key=lambda n: not escape.lasts(spending(entries[:n])))
-    return entries[needed - 1].finished if 0 < needed <= len(entries) else None

@@ -1,18 +1,20 @@
-"""The course of an experiment as plain rows: who became alive when, and what four networks on the way looked like."""
+"""The progress of an experiment for figures: all individuals, four networks on the way, and changes of settings."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from genepool.analysis.history import History, Row
-from genepool.analysis.spending import Entry, Interval
+from genepool.analysis.history import History
+from genepool.analysis.lineage import ancestors
 from genepool.dna import DNA, Conv
+from genepool.evolution.budget import Spending
+from genepool.evolution.escape import Escape
 from genepool.population import State
 
 MOST_BOXES = 14
-"""In a diagram; in longer ones equal boxes in a row become one."""
+"""In longer diagrams, equal boxes in a row become one."""
 
 
 class Dot(NamedTuple):
@@ -20,11 +22,11 @@ class Dot(NamedTuple):
 
     id: str
     parent: str
-    """Empty for one from nothing, and where the parent is not known."""
+    """Empty if there is none, or none that is known."""
     seconds: float
-    """Of training by anybody, before it became alive."""
+    """The training time of the experiment until then."""
     flops: int
-    """Of all that had become alive by then."""
+    """The FLOPs of all that had become alive by then."""
     fitness: float
     alive: bool
 
@@ -47,56 +49,23 @@ class Diagram(NamedTuple):
 
 
 def dots(history: History) -> list[Dot]:
-    """In the order in which they became alive."""
-    finished = history.finished()
-    elapsed = _clock([Entry.of(row.result) for row in finished if row.result is not None])
-    found, spent = [], 0
-    for row in finished:
-        spent += row.evaluation.flops
-        parent = next((name for name in row.birth.parents if name in history.rows), "")
-        when = elapsed(row.result.finished if row.result else 0.0)
-        found.append(Dot(row.id, parent, when, spent, row.fitness or 0.0, row.state is State.ALIVE))
+    """All individuals that became alive, in that order."""
+    progress, ids = history.table.progress(), history.table.ids
+    columns = (progress.rows, progress.elapsed.tolist(), progress.spent.tolist(), progress.fitness.tolist())
+    found = []
+    for number, seconds, flops, fitness in zip(*columns, strict=True):
+        row = history.rows.get(ids[number])
+        if row is not None:
+            parent = next((name for name in row.birth.parents if name in history.rows), "")
+            found.append(Dot(row.id, parent, seconds, int(flops), fitness, row.state is State.ALIVE))
     return found
-
-
-class _clock:  # noqa: N801 - a function with a memory
-    """How long somebody had been training at a moment: pauses between two runs do not count."""
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        merged: list[Interval] = []
-        for start, stop in sorted((entry.finished - entry.seconds, entry.finished) for entry in entries):
-            if merged and start <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
-            else:
-                merged.append((start, stop))
-        self._merged, self._starts = merged, [start for start, _ in merged]
-        self._before = [0.0]
-        for start, stop in merged:
-            self._before.append(self._before[-1] + stop - start)
-
-    def __call__(self, moment: float) -> float:
-        place = bisect_right(self._starts, moment) - 1
-        if place < 0:
-            return 0.0
-        start, stop = self._merged[place]
-        return self._before[place] + min(moment, stop) - start
-
-
-def chain(history: History, identity: str) -> list[Row]:
-    """An individual's ancestors, the first one first, and itself; of two parents the first is followed."""
-    found: list[Row] = []
-    row = history.rows.get(identity)
-    while row is not None:
-        found.append(row)
-        row = history.rows.get(row.birth.parents[0]) if row.birth.parents else None
-    return found[::-1]
 
 
 def four_ancestors(history: History, identity: str) -> list[Diagram]:
     """The individual and up to three of its ancestors: the first one, and two evenly between."""
-    whole = [row for row in chain(history, identity) if row.result is not None]
-    different = [row for i, row in enumerate(whole) if i == 0 or row.dna.in_a_line() != whole[i - 1].dna.in_a_line()]
-    different = [*different[:-1], whole[-1]] if len(different) >= 4 else whole
+    line = [row for row in ancestors(history.rows, identity) if row.result is not None]
+    different = [row for i, row in enumerate(line) if i == 0 or row.dna.in_a_line() != line[i - 1].dna.in_a_line()]
+    different = [*different[:-1], line[-1]] if len(different) >= 4 else line
     last = len(different) - 1
     places = sorted({round(i * last / 3) for i in range(4)}) if different else []
     return [diagram(different[i].id, different[i].fitness or 0.0, different[i].dna) for i in places]
@@ -125,17 +94,58 @@ def _kind(text: str) -> str:
     return ("linear", "once")[text.count("BN")] if text.count("BN") < 2 else "often"
 
 
-def _shortened(whole: Diagram) -> Diagram:
+def _shortened(full: Diagram) -> Diagram:
     boxes: list[tuple[Box, int]] = []
     new_place = []
-    for box in whole.boxes:
-        if len(whole.boxes) > MOST_BOXES and boxes and boxes[-1][0] == box:
+    for box in full.boxes:
+        if len(full.boxes) > MOST_BOXES and boxes and boxes[-1][0] == box:
             boxes[-1] = (box, boxes[-1][1] + 1)
         else:
             boxes.append((box, 1))
         new_place.append(len(boxes) - 1)
-    skips = {(new_place[a], new_place[b]) for a, b in whole.skips}
-    return whole._replace(
+    skips = {(new_place[a], new_place[b]) for a, b in full.skips}
+    return full._replace(
         boxes=tuple(box if count == 1 else Box(f"{box.text}  x {count}", box.kind) for box, count in boxes),
         skips=tuple(sorted((a, b) for a, b in skips if a != b)),
     )
+
+
+class Annotation(NamedTuple):
+    """A change of settings, for a figure."""
+
+    time: float
+    """Wall clock time."""
+    label: str
+
+
+class Change(NamedTuple):
+    """A version of the settings when it came into force; a version that was no intervention has no label."""
+
+    when: float
+    label: str
+    escape: Escape
+    mutations: int
+    """The number per reproduction outside of an escape."""
+
+
+def figure_annotations(changes: Sequence[Change], history: History) -> list[Annotation]:
+    """The interventions, and the ends of those that ended by themselves, in order."""
+    found = [Annotation(change.when, change.label) for change in changes if change.label]
+    phases = [change for change in changes if "mutations" in change.label]
+    for number, phase in enumerate(phases, start=1):
+        end = _end(phase.escape, history)
+        if end is not None and all(end < following.when for following in phases[number:]):
+            found.append(Annotation(end, f"{phase.mutations} mutation{'s' if phase.mutations > 1 else ''} again"))
+    return sorted(found)
+
+
+def _end(escape: Escape, history: History) -> float | None:
+    """When the individual became alive with which the phase was over."""
+    progress = history.table.progress()
+
+    def is_over(count: int) -> bool:
+        seconds = float(progress.elapsed[count - 1]) if count else 0.0
+        return not escape.lasts(Spending(seconds=seconds, individuals=count))
+
+    needed = bisect_left(range(len(progress.rows) + 1), True, key=is_over)
+    return float(progress.finished[needed - 1]) if 0 < needed <= len(progress.rows) else None

@@ -1,43 +1,25 @@
-"""What an experiment has spent and reached, and which share of an individual's time is not training.
-
-What an experiment has spent and reached, added up over all who ever lived in it.
-
-What share of an individual's time is not training: everything but its steps 2 to n.
-"""
+"""What an experiment has spent and reached, and which part of the training time is overhead."""
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
-from genepool.errors import ConcurrencyError, DataError, StorageError
+from genepool.analysis.reader import Reader
+from genepool.analysis.table import Table, elapsed
 from genepool.evolution.budget import Spending
-from genepool.population import DirectoryView, Result, State
+from genepool.population import DirectoryView
 
 Interval = tuple[float, float]
-
-
-class Entry(NamedTuple):
-    """What one finished individual cost and reached; entries sort by the time at which it became alive."""
-
-    finished: float
-    seconds: float
-    flops: int
-    fitness: float
-
-    @classmethod
-    def of(cls, result: Result) -> Entry:
-        seconds, flops = result.metrics.get("seconds", 0.0), result.metrics.get("flops", 0)
-        return cls(result.finished, float(seconds), int(flops), result.fitness)
+"""Two wall clock times."""
+RECENT = 300.0
+"""Seconds; rates are averages over this time, and a worker that finished nothing for longer is not shown as active."""
 
 
 class Stopwatch:
-    """The time of a run that goes on: begins by the clock on the wall, but is as long as it really was.
+    """Measures the time of a run in progress, which starts at a wall clock time but lasts by the monotonic clock.
 
     A clock that is put forward by an hour must not end an experiment of ten minutes.
     """
@@ -46,96 +28,85 @@ class Stopwatch:
         self._started, self._since = time.time(), time.monotonic()
 
     def seconds(self) -> float:
-        """How long it has been running."""
+        """The time since it was started."""
         return time.monotonic() - self._since
 
     def interval(self) -> Interval:
-        """From when to when."""
+        """From the start until now."""
         return self._started, self._started + self.seconds()
 
 
-def spending(entries: Iterable[Entry], *, also: Interval | None = None) -> Spending:
-    """From the finished individuals, and the time of a run that goes on (wall clock)."""
-    ordered = sorted(entries)
-    flops, count, record_at = 0, 0, 0
-    best = min((0.0, *(entry.fitness for entry in ordered)))
-    intervals = [also] if also else []
-    for entry in ordered:
-        count += 1
-        flops += entry.flops
-        if entry.fitness > best:
-            best, record_at = entry.fitness, count
-        intervals.append((entry.finished - entry.seconds, entry.finished))
-    return Spending(seconds=union(intervals), individuals=count, flops=flops, best=best, since_best=count - record_at)
-
-
-def union(intervals: Iterable[Interval]) -> float:
-    """How long at least one of the intervals lasted."""
-    total, end = 0.0, float("-inf")
-    for start, stop in sorted(intervals):
-        total += max(0.0, stop - max(start, end))
-        end = max(end, stop)
-    return total
+def spending(table: Table, also: Interval | None = None) -> Spending:
+    """Add up all individuals that became alive, and the time of a run in progress."""
+    rows = table.finished_rows()
+    stops, fitness = table.column("finished")[rows], table.column("fitness")[rows]
+    starts = stops - table.column("seconds")[rows]
+    if also is not None:
+        place = int(np.searchsorted(stops, also[1]))
+        starts, stops = np.insert(starts, place, also[0]), np.insert(stops, place, also[1])
+    best, floor = float(fitness.max(initial=-np.inf)), float(fitness.min(initial=0.0))
+    return Spending(
+        seconds=float(elapsed(starts, stops)[-1]) if len(stops) else 0.0,
+        individuals=len(rows),
+        flops=int(table.column("flops")[rows].sum()),
+        best=max(best, floor),
+        since_best=len(rows) - 1 - int(np.argmax(fitness)) if best > floor else len(rows),
+    )
 
 
 class Ledger:
-    """The entries of an experiment, kept up to date by looking again: all that a worker must know of the others."""
+    """The results of an experiment and nothing else, which is all that a worker needs to follow the budget."""
 
     def __init__(self, view: DirectoryView) -> None:
-        self._view = view
-        self._fossils = view.fossil_tail()
-        self.entries: dict[str, Entry] = {}
+        self._reader = Reader(view, births=False)
+        self._table = Table()
+
+    def __len__(self) -> int:
+        return len(self._table)
 
     def refresh(self) -> None:
-        """Adds whoever became alive since the last look."""
-        for individual in self._view.snapshot():
-            if individual.state in (State.ALIVE, State.DEAD) and individual.id not in self.entries:
-                # Whoever goes while being read is met again at the next look, as a fossil.
-                with contextlib.suppress(ConcurrencyError, DataError, StorageError):
-                    self.entries[individual.id] = Entry.of(self._view.read_result(individual))
-        for fossil, _ in self._fossils.more():
-            if fossil.result is not None:
-                self.entries[fossil.id] = Entry.of(fossil.result)
+        """Add the individuals that became alive since the last call."""
+        for seen in self._reader.changes():
+            if seen.result is not None:
+                self._table.take(seen)
 
-
-RECENT = 300.0
-"""Seconds; whoever finished nothing for longer is not shown as at work."""
+    def spending(self, also: Interval | None = None) -> Spending:
+        """What all of them spent and reached, with the time of a run in progress."""
+        return spending(self._table, also)
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
-    """Of some individuals, added up."""
+    """Times of some individuals, added up."""
 
     individuals: int = 0
     seconds: float = 0.0
     stepping: float = 0.0
-    """Of these, in steps 2 to n."""
+    """The part of the seconds spent in training steps after the first."""
 
     @property
     def share(self) -> float:
-        """Of the seconds; 0 where there were none."""
+        """The part of the seconds that is overhead."""
         return max(0.0, 1 - self.stepping / self.seconds) if self.seconds > 0 else 0.0
 
-    def and_then(self, result: Result) -> Overhead:
-        """With one more individual."""
-        return Overhead(
-            individuals=self.individuals + 1,
-            seconds=self.seconds + float(result.metrics.get("seconds", 0.0)),
-            stepping=self.stepping + float(result.metrics.get("stepping", 0.0)),
-        )
+
+def overhead(table: Table, since: float = 0.0) -> Overhead:
+    """The overhead of all individuals that became alive after a wall clock time."""
+    chosen = table.column("finished") > since
+    seconds, stepping = (float(table.column(name)[chosen].sum()) for name in ("seconds", "stepping"))
+    return Overhead(individuals=int(chosen.sum()), seconds=seconds, stepping=stepping)
 
 
-def overhead(results: Iterable[Result]) -> Overhead:
-    """Of all of them together."""
-    total = Overhead()
-    for result in results:
-        total = total.and_then(result)
-    return total
-
-
-def overhead_by_worker(results: Iterable[Result]) -> dict[str, Overhead]:
-    """By the worker that finished the training, in the order of their names."""
-    found: defaultdict[str, list[Result]] = defaultdict(list)
-    for result in results:
-        _, _, who = result.attempt.partition("-")
-        found[who].append(result)
-    return {who: overhead(found[who]) for who in sorted(found)}
+def overhead_by_worker(table: Table, since: float = 0.0) -> dict[str, Overhead]:
+    """The same for each worker that finished a training, sorted by name."""
+    texts = table.workers.texts
+    chosen = table.column("finished") > since
+    worker = table.column("worker")[chosen]
+    counts = np.bincount(worker, minlength=len(texts))
+    seconds, stepping = (
+        np.bincount(worker, table.column(name)[chosen], len(texts)).tolist() for name in ("seconds", "stepping")
+    )
+    found = {
+        texts[number]: Overhead(individuals=int(counts[number]), seconds=seconds[number], stepping=stepping[number])
+        for number in np.nonzero(counts)[0]
+    }
+    return dict(sorted(found.items()))

@@ -77,7 +77,7 @@ def _request(options: LaunchOptions) -> LaunchRequest:
             memory=names.size(options.memory) if options.memory else None,
             threads=options.cpus_per_worker,
         ),
-        workers=options.workers or experiment.settings().workers or 1,
+        workers=options.workers or experiment.settings().workers.count or 1,
         gpus=options.gpus_per_worker,
         seconds=int(names.seconds(options.time_limit)) if options.time_limit else None,
         hosts=tuple(host for host in options.hosts.split(",") if host),

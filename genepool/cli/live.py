@@ -1,4 +1,4 @@
-"""The live view of a running experiment: a panel on a terminal, lines elsewhere. It only reads."""
+"""The live view of a running experiment: a panel on a terminal, otherwise lines. It only reads."""
 
 from __future__ import annotations
 
@@ -9,132 +9,86 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import click
-import msgspec
 
 from genepool.cli.text import amount, percent, shares, span
 
 if TYPE_CHECKING:
     from rich.panel import Panel
 
-    from genepool.evolution import Spending
+    from genepool.analysis import Row, Status
+    from genepool.evolution import BudgetUse
     from genepool.experiment import Experiment
-    from genepool.settings import Settings
     from genepool.workers.pool import WorkerPool
 
 EVERY = 10.0
-"""Seconds between two lines where the output is not a terminal."""
+"""Seconds between two lines if the output is not a terminal."""
 
 
 class Look(Protocol):
-    """Shows how things stand, perhaps with a remark."""
+    """Shows the status, perhaps with a remark."""
 
     def __call__(self, pool: WorkerPool, remark: str = "") -> None: ...
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to see."""
-
-    seconds: float
-    flops: int
-    alive: int
-    training: int
-    dead: int
-    trained: int
-    a_minute: float
-    best: float
-    network: str
-    last: str
-    overhead: float
-    """The share of the workers' time that was not spent in steps 2 to n, of late."""
-    workers: dict[str, float]
-    """The same by worker."""
-    escape: str
-    """The alarm, or the phase that is to end it."""
-    finish: str
-    """That nobody is born any more, and what is left for the best."""
-
-
-class Observer:
-    """Keeps looking at one experiment."""
+class LiveStatus:
+    """The status of a run in progress."""
 
     def __init__(self, experiment: Experiment) -> None:
-        from genepool.analysis import History, Stopwatch
+        from genepool.analysis import Stopwatch
 
-        self._experiment = experiment
-        self._history = History(experiment.view())
+        self._experiment, self._observer = experiment, experiment.observe()
         self._stopwatch = Stopwatch()
 
-    def look(self) -> Standing:
-        """How things stand now."""
-        from genepool.analysis import RECENT, overhead, overhead_by_worker
-        from genepool.experiment import escape_of
-        from genepool.population import State
+    def status(self) -> Status:
+        """The status now."""
+        self._observer.refresh()
+        return self._experiment.status(self._observer, also=self._stopwatch.interval())
 
-        settings = self._experiment.settings()
+    def last(self, status: Status) -> str:
+        """The individual that finished last."""
+        from genepool.errors import GenepoolError
 
-        self._history.refresh()
-        finished = self._history.finished()
-        spent = self._history.spending(also=self._stopwatch.interval())
-        states = [row.state for row in self._history.rows.values()]
-        best = self._history.best()
-        recent = sum(row.result is not None and row.result.finished > time.time() - 60 for row in finished)
-        lately = self._history.results(since=time.time() - RECENT)
-        window = min(60.0, max(1.0, self._stopwatch.seconds()))
-        return Standing(
-            seconds=spent.seconds,
-            flops=spent.flops,
-            alive=states.count(State.ALIVE),
-            training=states.count(State.TRAINING),
-            dead=states.count(State.DEAD),
-            trained=len(finished),
-            a_minute=recent * 60 / window,
-            best=(best.accuracy or 0.0) if best else 0.0,
-            network=best.dna.in_a_line() if best else "",
-            last=_happened(finished[-1]) if finished else "",
-            overhead=overhead(lately).share,
-            workers={who: of.share for who, of in overhead_by_worker(lately).items()},
-            escape=escape_of(settings).told(spent),
-            finish=finish_told(settings, spent),
-        )
+        try:
+            return described(self._observer.row(status.last)) if status.last else ""
+        except GenepoolError:  # its record cannot be read at present
+            return ""
 
 
-def finish_told(settings: Settings, spent: Spending) -> str:
-    """What there is to say of the finish: nothing before it begins."""
-    from genepool.experiment import budget_of, final_phase_of
-
-    use = budget_of(settings).use(spent)
-    if not use.left or not final_phase_of(settings).has_begun(use):
-        return ""
-    return f"the best is trained on for {span(use.left) if use.unit == 'seconds' else amount(use.left) + 'FLOP'}"
-
-
-def _happened(row: object) -> str:
-    from genepool.analysis import Row
-
-    assert isinstance(row, Row)
+def described(row: Row) -> str:
+    """An individual in a few words."""
     made = " + ".join(row.birth.mutations) or "a trivial individual"
     return f"{made}: {percent(row.accuracy or 0.0)}" + (f" ({row.evaluation.reason})" if row.evaluation.reason else "")
 
 
+def final_phase_text(use: BudgetUse | None) -> str:
+    """What is left for the best individual; empty before the final phase."""
+    if use is None:
+        return ""
+    left = span(use.left) if use.unit == "seconds" else amount(use.left) + "FLOP"
+    return f"final phase, {left} left for the best"
+
+
 @contextmanager
 def live_view(experiment: Experiment) -> Iterator[Look]:
-    """Shows the experiment for as long as the context lasts; on standard error, so that results can be piped."""
-    observer = Observer(experiment)
+    """Show the experiment while the context lasts; on standard error, so that results can be piped."""
+    live = LiveStatus(experiment)
     if not sys.stderr.isatty():
-        yield _lines(observer)
+        yield _lines(live)
         return
     from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(stderr=True), refresh_per_second=4) as live:
+    with Live(console=Console(stderr=True), refresh_per_second=4) as shown:
 
         def look(pool: WorkerPool, remark: str = "") -> None:
-            live.update(_panel(str(experiment.path), observer.look(), pool, remark), refresh=True)
+            status = live.status()
+            panel = _panel(str(experiment.path), status, live.last(status), pool, remark)
+            shown.update(panel, refresh=True)
 
         yield look
 
 
-def _lines(observer: Observer) -> Look:
+def _lines(live: LiveStatus) -> Look:
     due = 0.0
 
     def look(pool: WorkerPool, remark: str = "") -> None:
@@ -142,41 +96,49 @@ def _lines(observer: Observer) -> Look:
         if not remark and time.monotonic() < due:
             return
         due = time.monotonic() + EVERY
-        now = observer.look()
-        click.echo(_line(now, pool), err=True)
+        click.echo(_line(live.status(), pool), err=True)
         if remark:
             click.echo(remark, err=True)
 
     return look
 
 
-def _line(s: Standing, pool: WorkerPool) -> str:
+def _overhead(s: Status) -> tuple[str, str]:
+    workers = {who: total.share for who, total in s.recent_workers.items()}
+    return percent(s.recent_overhead.share), shares(workers)
+
+
+def _line(s: Status, pool: WorkerPool) -> str:
+    overhead, by_worker = _overhead(s)
     parts = [
-        f"{span(s.seconds)}, {amount(s.flops)}FLOP, {s.alive} alive, {s.training} in training, {s.trained} trained",
-        f"{s.a_minute:.0f} a minute, {pool.running()} workers",
-        f"overhead {percent(s.overhead)} ({shares(s.workers)})" if s.workers else "",
-        f"best {percent(s.best)}: {s.network}" if s.network else "nobody is trained yet",
+        f"{span(s.spent.seconds)}, {amount(s.spent.flops)}FLOP, {s.census.alive} alive, "
+        f"{s.census.training} in training, {s.spent.individuals} trained",
+        f"{s.rate.individuals_per_minute:.0f} per minute, {pool.running()} workers",
+        f"overhead {overhead} ({by_worker})" if by_worker else "",
+        f"best {percent(s.best.accuracy)}: {s.best.network}" if s.best else "no individual is trained yet",
     ]
-    return "; ".join(filter(None, (", ".join(filter(None, parts)), s.finish, s.escape)))
+    return "; ".join(filter(None, (", ".join(filter(None, parts)), final_phase_text(s.final_phase), s.escape)))
 
 
-def _panel(title: str, s: Standing, pool: WorkerPool, remark: str) -> Panel:
+def _panel(title: str, s: Status, last: str, pool: WorkerPool, remark: str) -> Panel:
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
     restarted = f", {pool.restarts} restarted" if pool.restarts else ""
+    population = f"{s.census.alive} alive, {s.census.training} in training, {s.census.dead} dead"
+    overhead, by_worker = _overhead(s)
     for name, value in (
-        ("time", span(s.seconds)),
-        ("cost", f"{amount(s.flops)}FLOP"),
-        ("individuals", f"{s.alive} alive, {s.training} in training, {s.dead} dead; {s.trained} trained so far"),
-        ("workers", f"{pool.running()} at work{restarted}; {s.a_minute:.0f} individuals a minute"),
-        ("overhead", f"{percent(s.overhead)} of the time; {shares(s.workers)}" if s.workers else ""),
-        ("best", f"{percent(s.best)} validation accuracy"),
-        ("network", s.network),
-        ("last", s.last),
-        ("finish", s.finish),
+        ("time", span(s.spent.seconds)),
+        ("spent", f"{amount(s.spent.flops)}FLOP"),
+        ("individuals", f"{population}; {s.spent.individuals} trained so far"),
+        ("workers", f"{pool.running()} running{restarted}; {s.rate.individuals_per_minute:.0f} individuals per minute"),
+        ("overhead", f"{overhead} of the time; {by_worker}" if by_worker else ""),
+        ("best", f"{percent(s.best.accuracy if s.best else 0.0)} validation accuracy"),
+        ("network", s.best.network if s.best else ""),
+        ("last", last),
+        ("final phase", final_phase_text(s.final_phase)),
         ("escape", s.escape),
         ("", remark),
     ):

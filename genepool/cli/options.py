@@ -21,7 +21,9 @@ DIRECTORY = click.argument("directory", metavar="DIR", type=PATH)
 DATA_DIR = click.option(
     "--data-dir", type=FOLDER, help="Folder with the official files of data sets.  [default: GENEPOOL_DATA]"
 )
-SIZE = click.option("--size", help="Height x width to scale a folder's images to, like 32x32.  [default: their median]")
+SIZE = click.option(
+    "--size", "data__size", help="Height x width to scale a folder's images to, like 32x32.  [default: their median]"
+)
 CHANNELS = click.option(
     "--channels", default=3, show_default=True, type=click.IntRange(1), help="Channels of the images."
 )
@@ -56,7 +58,7 @@ def plugin_option(*, passed_on: bool = False) -> Callable[[F], F]:
 PLUGIN = plugin_option()
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SET = click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be repeated."
+    "--set", "assignments", multiple=True, metavar="SECTION.NAME=VALUE", help="Change a setting; may be repeated."
 )
 FORMAT = click.option(
     "--format", "name", type=click.Choice(["torch", "onnx", "source"]), default="torch", show_default=True
@@ -103,6 +105,11 @@ def split(kind: type[T], given: dict[str, Any]) -> tuple[T, dict[str, Any]]:
     fields = kind.__struct_fields__
     own = {name: value for name, value in given.items() if name in fields}
     return kind(**own), {name: value for name, value in given.items() if name not in fields}
+
+
+def settings_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Options named after settings (`budget__time` for `budget.time`), as changes to settings; None is not given."""
+    return {name.replace("__", "."): value for name, value in given.items() if value is not None}
 
 
 def json_text(value: object) -> str:

@@ -37,25 +37,25 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("directory", metavar="[DIR]", default="runs/default", type=options.PATH)
-@click.option("--data", help="Data set, folder of images or .npz file.  [default: the preset's; laptop: fashion-mini]")
+@click.option("--data", "data__source", help="Data set, folder of images or .npz file.  [default: the preset's]")
 @options.DATA_DIR
 @options.SIZE
-@click.option("--flip/--no-flip", default=None, help="Also train on mirror images.  [default: flip]")
+@click.option("--flip/--no-flip", "data__flip", default=None, help="Also train on mirror images.  [default: flip]")
 @click.option("--preset", help="laptop, faithful or paper.  [default: laptop]")
 @click.option("--config", type=options.FILE, help="A TOML file of settings.")
-@click.option("--population", "population_size", type=int, help="Individuals to keep.")
-@click.option("--workers", type=int, help="Number of workers.  [default: the preset's; laptop: one per core]")
-@click.option("--steps", type=int, help="Training steps per individual.")
-@click.option("--time", help="Budget: time, like 90s, 10m or 2h.")
-@click.option("--individuals", type=int, help="Budget: individuals trained.")
-@click.option("--flops", type=float, help="Budget: FLOPs spent on training, like 1e15.")
-@click.option("--target", type=float, help="Budget: stop when this fitness is reached, like 0.9.")
-@click.option("--plateau", type=int, help="Budget: stop after this many individuals without a new best.")
-@click.option("--objective", help="What fitness measures: accuracy or accuracy-per-flops.  [default: accuracy]")
-@click.option("--max-parameters", type=int, help="The most parameters a network may have.")
-@click.option("--max-flops", type=float, help="The most FLOPs a network may need per image, like 1e6.")
-@click.option("--max-milliseconds", type=float, help="The most time a network may take per image where it is trained.")
-@click.option("--seed", type=int, help="Seed of all random numbers but the names of individuals.  [default: 0]")
+@click.option("--population", "population__size", type=int, help="Individuals to keep.")
+@click.option("--workers", "workers__count", type=int, help="Number of workers.  [default: one per core or GPU]")
+@click.option("--steps", "training__steps", type=int, help="Training steps per individual.")
+@click.option("--time", "budget__time", help="Budget: time, like 90s, 10m or 2h, or none.")
+@click.option("--individuals", "budget__individuals", type=int, help="Budget: individuals trained.")
+@click.option("--flops", "budget__flops", type=float, help="Budget: FLOPs spent on training, like 1e15.")
+@click.option("--target", "budget__target", type=float, help="Budget: stop when this fitness is reached, like 0.9.")
+@click.option("--plateau", "budget__plateau", type=int, help="Budget: individuals in a row without a new best.")
+@click.option("--objective", "objective__kind", help="Fitness: accuracy or accuracy-per-flops.  [default: accuracy]")
+@click.option("--max-parameters", "limits__parameters", type=int, help="The most parameters a network may have.")
+@click.option("--max-flops", "limits__flops", type=float, help="The most FLOPs a network may need per image.")
+@click.option("--max-milliseconds", "limits__milliseconds", type=float, help="The most milliseconds per image.")
+@click.option("--seed", "experiment__seed", type=int, help="Seed of all random numbers.  [default: 0]")
 @click.option("--start", metavar="MODEL|DNA.json|NAME", help="Start from this network instead of the trivial one.")
 @options.ray_options
 @options.SET
@@ -78,8 +78,8 @@ def run(**given: Any) -> None:
 
     asked, rest = options.split(RunOptions, given)
     data_dir = rest["data_dir"]
-    described, changes = options.split(ExperimentRequest, rest)
-    request = msgspec.structs.replace(described, changes=changes)
+    request, changes = options.split(ExperimentRequest, rest)
+    request = msgspec.structs.replace(request, changes=options.settings_of(changes))
     with download_progress() as progress:
         # The nodes of a Ray cluster prepare the images themselves.
         experiment, source = open_experiment(request, prepare=asked.ray is None, progress=progress)
@@ -136,8 +136,9 @@ def _evolve(experiment: Experiment, pool: WorkerPool, also: Callable[[], None]) 
 
 
 def _draw(experiment: Experiment) -> Path:
+    from genepool.experiment.versions import annotations_of
     from genepool.study.plots.progress import draw_progress
 
     figure, history = experiment.path / "progress.png", experiment.history()
-    draw_progress(history.finished(), figure, experiment.marks(history))
+    draw_progress(history.finished(), figure, annotations_of(experiment, history))
     return figure

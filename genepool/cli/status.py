@@ -1,4 +1,4 @@
-"""`genepool status`: how an experiment stands."""
+"""`genepool status`: the status of an experiment."""
 
 from __future__ import annotations
 
@@ -16,26 +16,22 @@ from genepool.cli.text import amount, moment, percent, shares, span
 @DIRECTORY
 @JSON
 def status(directory: Path, as_json: bool) -> None:
-    """How the experiment in DIR stands. Reads only; workers may be running."""
+    """Show the status of the experiment in DIR. It only reads; workers may be running."""
     facts = _facts(directory)
     click.echo(json_text(facts) if as_json else "\n".join(_lines(facts)))
 
 
 def _facts(directory: Path) -> dict[str, Any]:
-    from genepool.analysis import overhead, overhead_by_worker
-    from genepool.experiment import Experiment, budget_of, escape_of
+    from genepool.experiment import Experiment
 
     experiment = Experiment.open(directory)
-    history = experiment.history()
-    census = experiment.view().census()
-    spent = history.spending()
-    best = history.best()
-    settings = experiment.settings()
+    settings, found = experiment.settings(), experiment.status()
+    census, spent, best = found.census, found.spent, found.best
     return {
         "directory": str(directory),
-        "data": settings.data,
+        "data": settings.data.source,
         "settings_version": experiment.version(),
-        "population_size": settings.population_size,
+        "population_size": settings.population.size,
         "alive": census.alive,
         "training": census.training,
         "dead": census.dead,
@@ -45,17 +41,17 @@ def _facts(directory: Path) -> dict[str, Any]:
         "individuals": spent.individuals,
         "flops": spent.flops,
         "seconds": spent.seconds,
-        "overhead": overhead(history.results()).share,
+        "overhead": found.overhead.share,
         "workers": {
-            who: {"individuals": of.individuals, "seconds": of.seconds, "overhead": of.share}
-            for who, of in overhead_by_worker(history.results()).items()
+            who: {"individuals": total.individuals, "seconds": total.seconds, "overhead": total.share}
+            for who, total in found.workers.items()
         },
         "best": None if best is None else best.id,
         "best_fitness": spent.best,
         "best_accuracy": None if best is None else best.accuracy,
-        "best_network": "" if best is None else best.dna.in_a_line(),
-        "over": budget_of(settings).over(spent),
-        "escape": escape_of(settings).told(spent) or None,
+        "best_network": "" if best is None else best.network,
+        "over": found.over,
+        "escape": found.escape or None,
         "interventions": [
             {"version": version, "when": note.when, "who": note.who, "what": note.label}
             for version, note in experiment.published().items()
@@ -66,22 +62,22 @@ def _facts(directory: Path) -> dict[str, Any]:
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:
     odd = [f"{facts[name]} {name}" for name in ("failed", "quarantined", "foreign") if facts[name]]
-    workers = {who: of["overhead"] for who, of in facts["workers"].items()}
+    workers = {who: total["overhead"] for who, total in facts["workers"].items()}
     yield f"experiment   {facts['directory']}, on {facts['data']}, settings version {facts['settings_version']}"
     yield (
         f"population   {facts['alive']} alive, {facts['training']} in training, {facts['dead']} dead"
-        f" (wanted: {facts['population_size']})" + (f"; {', '.join(odd)}" if odd else "")
+        f" (target: {facts['population_size']})" + (f"; {', '.join(odd)}" if odd else "")
     )
     yield (
         f"so far       {facts['individuals']} individuals trained, {amount(facts['flops'])}FLOP, "
         f"{span(facts['seconds'])}"
     )
     yield (
-        f"overhead     {percent(facts['overhead'])} of the training time is not steps 2 to n"
-        + (f": {shares(workers)}" if workers else "")
+        f"overhead     {percent(facts['overhead'])} of the training time: all but the steps after the first"
+        + (f"; by worker: {shares(workers)}" if workers else "")
     )
     yield f"best         {percent(facts['best_accuracy'] or 0.0)} validation accuracy: {facts['best_network']}"
-    yield f"budget       {'goes on' if facts['over'] is None else facts['over']}"
+    yield f"budget       {'not spent yet' if facts['over'] is None else facts['over']}"
     if facts["escape"]:
         yield f"escape       {facts['escape']}"
     for done in facts["interventions"]:

@@ -1,56 +1,61 @@
-"""Which experiments there are in a place, and a reader for each that somebody looks at."""
+"""The experiments in a folder, and an observer for each that is shown."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from genepool.dashboard.documents import Details
-from genepool.dashboard.reader import Reader
-from genepool.dashboard.status import Bulletin
-from genepool.dashboard.workers import CrewWatch
+from genepool.analysis import Observer, WorkerMonitor
+from genepool.dashboard import documents
+from genepool.dashboard.individual import Details
 from genepool.errors import GenepoolError, PopulationFormatError, shown
-from genepool.population import Files
-from genepool.population.directory.manifest import read_manifest
+from genepool.population import Files, read_manifest
+from genepool.settings import flat
 
 DEEPEST = 4
-"""Folders between the place and an experiment."""
+"""Levels of folders in which experiments are found."""
 MOST_EXPERIMENTS = 1000
-MOST_READERS = 24
+MOST_OBSERVERS = 24
 EVERY = 2.0
-"""Seconds between two looks at an experiment at least."""
-SHARE = 100
-"""The next look waits so many times the processor time of the last one: watching must cost the workers nothing..."""
-PATIENCE = 10
-"""...and so many times as long as it took: nor must it keep a slow file system busy."""
+"""The shortest pause between two refreshes, in seconds."""
+CPU_FACTOR = 100
+"""The pause is at least this many times the processor time of the last refresh, so that workers lose almost nothing."""
+TIME_FACTOR = 10
+"""The pause is at least this many times as long as the last refresh, so that a slow file system is not kept busy."""
 LONGEST = 30.0
-UNWATCHED = 30.0
-"""Seconds after which an experiment that nobody asks about is not looked at any more."""
+"""The longest pause, in seconds."""
+UNUSED = 30.0
+"""Seconds after its last request until an experiment is no longer refreshed."""
+STATUS_EVERY = 3.0
+"""Seconds until the status is sent again although nothing has changed: times go on."""
+STATUS_CPU_FACTOR = 200
+"""After a change, the pause is this many times the processor time of the last status, which reads the whole table."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """An experiment."""
+    """An experiment in the folder."""
 
     key: str
-    """Its name in addresses: safe letters, the same after a restart."""
+    """Its name in addresses: safe letters, and the same after a restart."""
     name: str
-    """For people: its path in the folder."""
+    """Its path in the folder, for people."""
     path: Path
 
 
 def key_of(name: str) -> str:
-    """A name in addresses, whatever letters the path has."""
+    """The name in addresses, whatever letters the path has."""
     return hashlib.sha256(os.fsencode(name)).hexdigest()[:12]
 
 
 def experiments_in(place: Path) -> list[Found]:
-    """The experiment in a directory, or all those in the folders below it."""
+    """The experiment in a directory, or all experiments in the folders below it."""
     if (place / "experiment.json").is_file():
         name = place.resolve().name or "experiment"
         return [Found(key=key_of(name), name=shown(name), path=place)]
@@ -76,90 +81,126 @@ def _search(root: Path, folder: Path, depth: int, found: list[Found]) -> None:
             _search(root, path, depth + 1, found)
 
 
-class Watched:
-    """One experiment with all that looks at it."""
+class StatusFeed:
+    """The latest status as JSON, which is made when a client needs it and enough time has passed."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._one_at_a_time = threading.Lock()
+        self._version = ""
+        self._made = self._cpu = 0.0
+        self.text = ""
+        self.number = 0
+        """The number of the text, so that no client receives it twice."""
+
+    def is_due(self) -> bool:
+        """Whether it is time for a new status: sooner if something has changed."""
+        wait = STATUS_CPU_FACTOR * self._cpu
+        wait = min(wait, LONGEST) if self._version != self._observer.version else max(STATUS_EVERY, wait)
+        return not self.number or time.monotonic() - self._made > wait
+
+    def renew(self) -> None:
+        """Make a new status, unless another thread has just done so."""
+        with self._one_at_a_time:
+            if not self.is_due():
+                return
+            started, self._version = time.thread_time(), self._observer.version
+            self.text = msgspec.json.encode(documents.status(self._observer)).decode()
+            self._made, self._cpu = time.monotonic(), time.thread_time() - started
+            self.number += 1
+
+
+class ObservedExperiment:
+    """One experiment with everything that observes it."""
 
     def __init__(self, found: Found) -> None:
         self.found = found
-        self.reader = Reader(found.path)
-        self.crew = CrewWatch(self.reader)
-        self.details = Details(self.reader)
-        self.bulletin = Bulletin(self.reader)
-        self.asked = time.monotonic()
+        self.observer = Observer(found.path)
+        self.workers = WorkerMonitor(self.observer)
+        self.details = Details(self.observer)
+        self.status = StatusFeed(self.observer)
+        self.requested = time.monotonic()
         self.followers = 0
-        """Pages that are told of every change."""
+        """The number of open live feeds."""
 
-    def is_wanted(self) -> bool:
-        """Whether anybody looks."""
-        return self.followers > 0 or time.monotonic() - self.asked < UNWATCHED
+    def is_in_use(self) -> bool:
+        """Whether a client needs it."""
+        return self.followers > 0 or time.monotonic() - self.requested < UNUSED
 
-    async def keep_looking(self) -> None:
-        """Looks again and again while somebody wants to know."""
+    async def keep_refreshing(self) -> None:
+        """Refresh again and again while it is in use."""
         while True:
-            wanted = self.is_wanted() or self.reader.reading
-            await asyncio.sleep(await asyncio.to_thread(self._look) if wanted else EVERY)
+            needed = self.is_in_use() or self.observer.reading
+            await asyncio.sleep(await asyncio.to_thread(self._refresh) if needed else EVERY)
 
-    def _look(self) -> float:
-        """Looks once; how many seconds to wait before the next look."""
-        first, began, cpu = self.reader.reading, time.monotonic(), time.thread_time()
-        self.reader.refresh()
-        if first:  # of everything there is, which says nothing about the next
+    def _refresh(self) -> float:
+        """Refresh once and return the pause before the next time, in seconds."""
+        is_first, started, cpu = self.observer.reading, time.monotonic(), time.thread_time()
+        self.observer.refresh()
+        if is_first:  # it reads everything, which says nothing about the next time
             return EVERY
-        requirements = max(SHARE * (time.thread_time() - cpu), PATIENCE * (time.monotonic() - began))
-        return min(max(EVERY, requirements), LONGEST)
+        wait = max(CPU_FACTOR * (time.thread_time() - cpu), TIME_FACTOR * (time.monotonic() - started))
+        return min(max(EVERY, wait), LONGEST)
 
 
 class Folder:
-    """The place that the dashboard was started on."""
+    """The folder that the dashboard was started on."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
         self.single = (place / "experiment.json").is_file()
-        self._watched: dict[str, Watched] = {}
+        self._observed: dict[str, ObservedExperiment] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._one_at_a_time = asyncio.Lock()
         if not place.is_dir():
-            raise PopulationFormatError(f"'{shown(place)}' is not a directory; give an experiment or a folder of some.")
+            raise PopulationFormatError(
+                f"'{shown(place)}' is not a directory; give one that is an experiment or has some."
+            )
 
     def experiments(self) -> list[dict[str, Any]]:
-        """The document `/api/experiments`; looks anew each time, since experiments come and go."""
+        """The document `/api/experiments`; searched again each time, because experiments come and go."""
         found = {one.key: one for one in experiments_in(self.place)}
-        for key, watched in list(self._watched.items()):
-            found.setdefault(key, watched.found)  # gone, but there is somebody looking at what was read of it
+        for key, one in list(self._observed.items()):
+            found.setdefault(key, one.found)  # gone, but what was read of it is still shown
         return [summary(one) for one in sorted(found.values(), key=lambda one: one.name)]
 
-    async def watched(self, key: str) -> Watched:
-        """The reader of an experiment, made when it is first asked for."""
+    async def observed(self, key: str) -> ObservedExperiment:
+        """An experiment with its observer, which is made at the first request."""
         async with self._one_at_a_time:
-            watched = self._watched.get(key)
-            if watched is None:
-                watched = await asyncio.to_thread(self._begin, key)
+            one = self._observed.get(key)
+            if one is None:
+                one = await asyncio.to_thread(self._open, key)
                 self._make_room()
-                self._watched[key] = watched
-                self._tasks[key] = asyncio.get_running_loop().create_task(watched.keep_looking())
-        watched.asked = time.monotonic()
-        return watched
+                self._observed[key] = one
+                self._tasks[key] = asyncio.get_running_loop().create_task(one.keep_refreshing())
+        one.requested = time.monotonic()
+        return one
 
-    def _begin(self, key: str) -> Watched:
+    def _open(self, key: str) -> ObservedExperiment:
         found = next((one for one in experiments_in(self.place) if one.key == key), None)
         if found is None:
-            raise PopulationFormatError("There is no such experiment here, or not any more.")
-        return Watched(found)
+            raise PopulationFormatError("There is no such experiment here, or it is gone.")
+        return ObservedExperiment(found)
 
     def _make_room(self) -> None:
-        """Forgets whom nobody has asked about for longest."""
-        idle = [key for key, one in self._watched.items() if not one.followers]
-        if len(self._watched) >= MOST_READERS and idle:
-            oldest = min(idle, key=lambda key: self._watched[key].asked)
+        """Drop the observer that has been unused for longest."""
+        idle = [key for key, one in self._observed.items() if not one.followers]
+        if len(self._observed) >= MOST_OBSERVERS and idle:
+            oldest = min(idle, key=lambda key: self._observed[key].requested)
             self._tasks.pop(oldest).cancel()
-            del self._watched[oldest]
+            del self._observed[oldest]
 
 
 def summary(found: Found) -> dict[str, Any]:
-    """What is told of an experiment without reading its individuals."""
+    """What is known of an experiment without reading its individuals."""
     facts = {"key": found.key, "name": found.name}
     try:
         manifest = read_manifest(Files(), str(found.path))
     except GenepoolError as error:
         return {**facts, "data": "", "created": None, "trouble": shown(str(error))}
-    return {**facts, "data": str(manifest.settings.get("data", "")), "created": manifest.created, "trouble": ""}
+    return {
+        **facts,
+        "data": str(flat(manifest.settings).get("data.source", "")),
+        "created": manifest.created,
+        "trouble": "",
+    }

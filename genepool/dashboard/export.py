@@ -1,8 +1,6 @@
-"""The built page, and the dashboard in one file that opens without a server.
+"""The built page, and the export of a dashboard to one file, which opens without a server.
 
-The page as `make page` builds it: three files beside this one, which a wheel carries and the repository does not.
-
-The dashboard in one file: the page, and the API's documents as they are now. Opens without a server.
+`make page` builds the three files of the page, which are part of a wheel but not of the repository.
 """
 
 from __future__ import annotations
@@ -13,9 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from genepool.analysis import ancestor_rows
 from genepool.dashboard import documents
-from genepool.dashboard.experiments import Watched, experiments_in, summary
-from genepool.dashboard.status import standing
+from genepool.dashboard.experiments import ObservedExperiment, experiments_in, summary
 from genepool.errors import (
     ConcurrencyError,
     DataError,
@@ -31,7 +29,7 @@ KINDS = {"index.html": "text/html", "page.js": "text/javascript", "page.css": "t
 
 
 def page() -> dict[str, str]:
-    """The files by name."""
+    """The files of the page by name."""
     try:
         return {name: (FOLDER / name).read_text() for name in KINDS}
     except OSError:
@@ -42,24 +40,24 @@ def page() -> dict[str, str]:
 
 
 MOST_DETAILS = 400
-"""Individuals whose networks are in the file: the best one's ancestors, the living, and the best of the rest."""
+"""Individuals whose networks are in the file: the ancestors of the best, the living, and the best of the rest."""
 
 
 def export(place: Path, target: Path) -> int:
-    """Writes the file; how many bytes it has."""
+    """Write the file and return its size in bytes."""
     found = experiments_in(place)
     if not found:
         raise PopulationFormatError(f"There is no experiment in '{shown(place)}'; give an experiment or a folder.")
-    documents: dict[str, Any] = {
+    contents: dict[str, Any] = {
         "/api": documents.about(control=False, single=len(found) == 1, name=shown(place.resolve().name)),
         "/api/experiments": {"experiments": [summary(one) for one in found]},
     }
     for one in found:
         try:
-            documents |= _documents(Watched(one))
+            contents |= _documents(ObservedExperiment(one))
         except GenepoolError:
-            continue  # it is listed, with what is wrong with it
-    text = _in_one(documents)
+            continue  # it is listed with its fault
+    text = _in_one(contents)
     try:
         target.write_text(text)
     except OSError as error:
@@ -67,14 +65,14 @@ def export(place: Path, target: Path) -> int:
     return len(text.encode())
 
 
-def _documents(one: Watched) -> dict[str, Any]:
-    one.reader.refresh()
+def _documents(one: ObservedExperiment) -> dict[str, Any]:
+    one.observer.refresh()
     root = f"/api/experiments/{one.found.key}"
     found: dict[str, Any] = {
-        root: standing(one.reader),
-        f"{root}/individuals": documents.individuals(one.reader),
-        f"{root}/curve": documents.curve(one.reader),
-        f"{root}/workers": one.crew.crew(),
+        root: documents.status(one.observer),
+        f"{root}/individuals": documents.individuals(one.observer),
+        f"{root}/records": documents.records(one.observer),
+        f"{root}/workers": documents.workers(one.observer, one.workers),
     }
     chosen = _chosen(one)
     for identity in chosen:
@@ -87,26 +85,20 @@ def _documents(one: Watched) -> dict[str, Any]:
     return found
 
 
-def _chosen(one: Watched) -> list[str]:
+def _chosen(one: ObservedExperiment) -> list[str]:
     """The best first, then its ancestors, then others by their fitness, the living before the dead."""
-    table = one.reader.table
+    table = one.observer.table
     fitness = np.nan_to_num(table.column("fitness"), nan=-1.0)
-    order = np.lexsort((-fitness, table.column("state") != ord("A")))
-    chosen: dict[str, None] = {}
-    if len(order):
-        row = int(order[0])
-        while row >= 0 and table.ids[row] not in chosen and len(chosen) < MOST_DETAILS:
-            chosen[table.ids[row]] = None
-            row = table.get(row, "parent")
-    for row in order[:MOST_DETAILS]:
-        chosen[table.ids[int(row)]] = None
-    return list(chosen)[:MOST_DETAILS]
+    order = np.lexsort((-fitness, table.column("state") != ord("A"))).tolist()
+    line = ancestor_rows(table, order[0])[::-1] if order else []
+    chosen = dict.fromkeys([*line[:MOST_DETAILS], *order[:MOST_DETAILS]])
+    return [table.ids[row] for row in chosen][:MOST_DETAILS]
 
 
-def _in_one(documents: dict[str, Any]) -> str:
-    """No text of an experiment can end the element that it stands in: there is no '<' in the data."""
+def _in_one(contents: dict[str, Any]) -> str:
+    """The page and the data in one text; the data has no '<', so no text of an experiment can end its element."""
     files = page()
-    data = msgspec.json.encode(documents).decode().replace("<", "\\u003c")
+    data = msgspec.json.encode(contents).decode().replace("<", "\\u003c")
     script = files["page.js"].replace("</script", "<\\/script")
     parts = {
         '<link rel="stylesheet" href="page.css">': f"<style>{files['page.css']}</style>",

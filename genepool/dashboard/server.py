@@ -28,43 +28,45 @@ from starlette.routing import Route
 
 from genepool.dashboard import documents
 from genepool.dashboard.control import Order, obey
-from genepool.dashboard.experiments import Folder, Watched
+from genepool.dashboard.experiments import Folder, ObservedExperiment
 from genepool.dashboard.export import KINDS, page
 from genepool.dashboard.guard import Guard
-from genepool.dashboard.status import standing
 from genepool.errors import GenepoolError, PopulationFormatError, SettingsError, StorageError, shown
 
-A_MESSAGE = 5000
-"""Rows in one message of the feed at most."""
-LOOK_EVERY = 0.5
-"""Seconds between two looks whether there is something to tell."""
+MOST_ROWS = 5000
+"""The largest number of rows in one message of the feed."""
+CHECK_EVERY = 0.5
+"""Seconds between two checks whether there is something to send."""
 LARGEST_ORDER = 1 << 16
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 
 
 class Dashboard:
-    """Answers for one folder; with a token also to those who have it."""
+    """Serves one folder; clients that send the token may change experiments."""
 
     def __init__(self, place: Path, *, host: str = "127.0.0.1", token: str | None = None) -> None:
         self._folder = Folder(place)
         self._token = token
         self._page = page()
         self.is_ending: Callable[[], bool] = lambda: False
-        """Whether the feeds should come to an end; they never do by themselves."""
+        """Whether the feeds should end; they never end by themselves."""
         each = "/api/experiments/{key}"
         self.app = Starlette(
             routes=[
                 *(Route(f"/{'' if name == 'index.html' else name}", self._file(name)) for name in KINDS),
                 Route("/api", self._about),
                 Route("/api/experiments", self._experiments),
-                Route(each, self._of_one(lambda one, request: standing(one.reader))),
+                Route(each, self._of_one(lambda one, request: documents.status(one.observer))),
                 Route(f"{each}/individuals", self._of_one(self._individuals)),
                 Route(f"{each}/individuals/{{id}}", self._of_one(lambda one, r: one.details.individual(_id(r)))),
                 Route(f"{each}/individuals/{{id}}/dna", self._dna),
                 Route(f"{each}/individuals/{{id}}/model", self._model),
                 Route(f"{each}/lineage/{{id}}", self._of_one(lambda one, r: one.details.lineage(_id(r)))),
-                Route(f"{each}/workers", self._of_one(lambda one, request: one.crew.crew())),
-                Route(f"{each}/curve", self._of_one(lambda one, request: documents.curve(one.reader))),
+                Route(
+                    f"{each}/workers",
+                    self._of_one(lambda one, r: documents.workers(one.observer, one.workers)),
+                ),
+                Route(f"{each}/records", self._of_one(lambda one, request: documents.records(one.observer))),
                 Route(f"{each}/events", self._events),
                 Route(f"{each}/control", self._control, methods=["POST"]),
             ],
@@ -89,34 +91,34 @@ class Dashboard:
     async def _experiments(self, request: Request) -> Response:
         return _json({"experiments": await run_in_threadpool(self._folder.experiments)})
 
-    def _of_one(self, document: Callable[[Watched, Request], Any]) -> Callable[..., Any]:
+    def _of_one(self, document: Callable[[ObservedExperiment, Request], Any]) -> Callable[..., Any]:
         async def answer(request: Request) -> Response:
-            one = await self._watched(request)
+            one = await self._observed(request)
             return await run_in_threadpool(lambda: _json(document(one, request)))
 
         return answer
 
-    async def _watched(self, request: Request) -> Watched:
-        return await self._folder.watched(request.path_params["key"])
+    async def _observed(self, request: Request) -> ObservedExperiment:
+        return await self._folder.observed(request.path_params["key"])
 
-    def _individuals(self, one: Watched, request: Request) -> Any:
-        since = documents.sequence_of(one.reader, request.query_params.get("since", ""))
-        return documents.individuals(one.reader, since or 0)
+    def _individuals(self, one: ObservedExperiment, request: Request) -> Any:
+        since = documents.sequence_of(one.observer, request.query_params.get("since", ""))
+        return documents.individuals(one.observer, since or 0)
 
     async def _dna(self, request: Request) -> Response:
-        one, identity = await self._watched(request), _id(request)
+        one, identity = await self._observed(request), _id(request)
         text = await run_in_threadpool(one.details.dna_text, identity)
         return Response(text, media_type="application/json", headers=_as_file(one, identity, "dna.json"))
 
     async def _model(self, request: Request) -> Response:
-        one, identity = await self._watched(request), _id(request)
+        one, identity = await self._observed(request), _id(request)
         data = await run_in_threadpool(_model_archive, one, identity)
         return Response(data, media_type="application/zip", headers=_as_file(one, identity, "model.zip"))
 
     # -- the feed ------------------------------------------------------------------------------------------------------
 
     async def _events(self, request: Request) -> Response:
-        one = await self._watched(request)
+        one = await self._observed(request)
         cursor = request.headers.get("last-event-id") or request.query_params.get("since", "")
         return StreamingResponse(
             _feed(one, cursor, self.is_ending), media_type="text/event-stream", headers={"cache-control": "no-store"}
@@ -127,17 +129,17 @@ class Dashboard:
     async def _control(self, request: Request) -> Response:
         self._demand_token(request)
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise HTTPException(415, "An order is JSON.")
+            raise HTTPException(415, "An order must be JSON.")
         try:
             order = msgspec.json.decode(await _body(request), type=Order)
         except msgspec.MsgspecError as error:
             raise SettingsError(f"The order cannot be read: {shown(str(error))}.") from None
-        one = await self._watched(request)
-        return _json(await run_in_threadpool(obey, one.reader, order))
+        one = await self._observed(request)
+        return _json(await run_in_threadpool(obey, one.observer, order))
 
     def _demand_token(self, request: Request) -> None:
         if self._token is None:
-            raise HTTPException(403, "This dashboard only shows; start it with --control to change anything.")
+            raise HTTPException(403, "This dashboard is read-only; start it with --control to change anything.")
         kind, _, given = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not secrets.compare_digest(given.encode(), self._token.encode()):
             raise HTTPException(401, "The token is missing or wrong; it was printed when the dashboard was started.")
@@ -147,31 +149,31 @@ def _id(request: Request) -> str:
     return str(request.path_params["id"])
 
 
-async def _feed(one: Watched, cursor: str, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
-    """Rows as they change, each message with the cursor that a reconnecting client sends back; and how things stand."""
+async def _feed(one: ObservedExperiment, cursor: str, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
+    """The rows that change, with the cursor that a reconnecting client sends back; and the status."""
     one.followers += 1
-    told = 0
+    sent = 0
     try:
         yield "retry: 1500\n\n"
         while not is_ending():
-            since = documents.sequence_of(one.reader, cursor)
-            if since is None:  # from before a restart: its numbers mean nothing here
-                since, cursor = 0, f"{one.reader.boot}-0"
+            since = documents.sequence_of(one.observer, cursor)
+            if since is None:  # from before a restart, so its numbers are not valid here
+                since, cursor = 0, f"{one.observer.boot}-0"
                 yield "event: reset\ndata: {}\n\n"
-            if since < one.reader.table.sequence:
-                rows = await run_in_threadpool(documents.individuals, one.reader, since, A_MESSAGE)
+            if since < one.observer.table.sequence:
+                rows = await run_in_threadpool(documents.individuals, one.observer, since, MOST_ROWS)
                 cursor = rows["cursor"]
                 yield f"event: rows\nid: {cursor}\ndata: {_text(rows)}\n\n"
-            if one.bulletin.is_due():
-                await run_in_threadpool(one.bulletin.renew)
-            if one.bulletin.number != told:
-                told = one.bulletin.number
-                yield f"event: standing\ndata: {one.bulletin.text}\n\n"
-            if (documents.sequence_of(one.reader, cursor) or 0) >= one.reader.table.sequence:
-                await asyncio.sleep(LOOK_EVERY)
+            if one.status.is_due():
+                await run_in_threadpool(one.status.renew)
+            if one.status.number != sent:
+                sent = one.status.number
+                yield f"event: status\ndata: {one.status.text}\n\n"
+            if (documents.sequence_of(one.observer, cursor) or 0) >= one.observer.table.sequence:
+                await asyncio.sleep(CHECK_EVERY)
     finally:
         one.followers -= 1
-        one.asked = time.monotonic()
+        one.requested = time.monotonic()
 
 
 async def _body(request: Request) -> bytes:
@@ -179,12 +181,12 @@ async def _body(request: Request) -> bytes:
     async for chunk in request.stream():
         data += chunk
         if len(data) > LARGEST_ORDER:
-            raise HTTPException(413, "That is too long for an order.")
+            raise HTTPException(413, "The order is too long.")
     return data
 
 
-def _model_archive(one: Watched, identity: str) -> bytes:
-    """DNA, weights and facts, as `genepool train` and people read them."""
+def _model_archive(one: ObservedExperiment, identity: str) -> bytes:
+    """DNA, weights and facts of an individual as a zip file."""
     facts = {key: value for key, value in one.details.individual(identity).items() if key not in ("dna", "layers")}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -194,7 +196,7 @@ def _model_archive(one: Watched, identity: str) -> bytes:
     return buffer.getvalue()
 
 
-def _as_file(one: Watched, identity: str, kind: str) -> dict[str, str]:
+def _as_file(one: ObservedExperiment, identity: str, kind: str) -> dict[str, str]:
     name = _UNSAFE.sub("-", f"{one.found.name}-{identity}-{kind}").strip("-.")
     return {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
 
@@ -221,7 +223,7 @@ async def _sentence(request: Request, error: Exception) -> Response:
 
 
 def listen(host: str, port: int | None, usual: int) -> socket.socket:
-    """A socket at that port; where none is asked for, at the usual one, or at any if that is taken."""
+    """A socket at that port; without one, at the usual port, or at any if that is taken."""
     for attempt in (usual, 0) if port is None else (port,):
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -235,13 +237,13 @@ def listen(host: str, port: int | None, usual: int) -> socket.socket:
 
 
 def serve(dashboard: Dashboard, listening: socket.socket, parent: int | None = None) -> None:
-    """Answers until it is told to stop (Ctrl-C, SIGTERM), or whoever started it is gone."""
+    """Serve until Ctrl-C or SIGTERM, or until the parent process is gone."""
     config = uvicorn.Config(
         dashboard.app, log_level="warning", access_log=False, timeout_graceful_shutdown=3, lifespan="off"
     )
     server = uvicorn.Server(config)
     dashboard.is_ending = lambda: server.should_exit
-    # A page that sleeps takes no last word, and is cut off in the end; that is nothing to report.
+    # A sleeping page does not read the end of its feed and is cut off; that is no error.
     logging.getLogger("uvicorn.error").addFilter(lambda record: not server.should_exit)
     if parent is not None:
         threading.Thread(target=_end_with, args=(server, parent), daemon=True).start()

@@ -11,7 +11,6 @@ import msgspec
 from genepool import settings as names
 from genepool.errors import SettingsError
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.rules import source_of
 from genepool.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True):
     config: Path | None = None
     """A TOML file of settings that differ."""
     changes: dict[str, Any] = {}
-    """Settings by name; None: not given."""
+    """Settings by name (`section.name`)."""
     assignments: tuple[str, ...] = ()
     """The same as NAME=VALUE; they win over `changes`, which win over the file."""
     start: str | None = None
@@ -50,14 +49,14 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True):
         return names.override(names.changed(base, self._changes()), self.assignments)
 
     def _changes(self) -> dict[str, Any]:
-        given = {name: value for name, value in self.changes.items() if value is not None}
-        if "time" in given:
-            given["time"] = names.seconds(given["time"])
-        if "steps" in given:  # a number of steps that is asked for holds for every individual
-            given = {"share": 0.0, "finish": 0.0, **given}
-        if "data" in given and Path(given["data"]).exists():
-            given["data"] = str(Path(given["data"]).resolve())  # workers may run in another folder
-        return {**(names.read_toml(self.config) if self.config else {}), **given}
+        given = self.changes
+        if given.get("budget.time", "none") != "none":
+            given = {**given, "budget.time": names.seconds(given["budget.time"])}
+        if "training.steps" in given:  # the same number for every individual
+            given = {"training_budget.share": None, "final_phase.share": 0.0, **given}
+        if "data.source" in given and Path(given["data.source"]).exists():
+            given = {**given, "data.source": str(Path(given["data.source"]).resolve())}  # workers may run elsewhere
+        return {**(names.flat(names.read_toml(self.config)) if self.config else {}), **given}
 
 
 def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Progress) -> tuple[Experiment, Source]:
@@ -77,7 +76,7 @@ def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Prog
 def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: Progress) -> Source:
     from genepool.data import dataset
 
-    source = source_of(settings, data_dir, progress)
+    source = settings.data.open(data_dir, progress)
     if prepare:
         dataset.prepare(source)
     return source
@@ -87,19 +86,15 @@ def _start(text: str, settings: Settings, data_dir: Path | None, progress: Progr
     from genepool.data.dataset import prepare
     from genepool.experiment.start import find_start, require_fit
 
-    data = prepare(source_of(settings, data_dir, progress))
+    data = prepare(settings.data.open(data_dir, progress))
     start = find_start(text, data.channels)
     require_fit(start, data)
     return start
 
 
 def _open(request: ExperimentRequest, settings: Settings, start: Start | None) -> Experiment:
-    asked = names.to_values(settings)
-    if start is None and request.exists:
-        experiment = Experiment.open(request.directory)
-        old = names.to_values(experiment.settings())
-    else:
-        experiment = Experiment.create(request.directory, settings, start)
-        old = {**asked, "start": ""}
-    experiment.set({name: value for name, value in asked.items() if name != "start" and value != old[name]})
+    if start is not None or not request.exists:
+        return Experiment.create(request.directory, settings, start)
+    experiment = Experiment.open(request.directory)
+    experiment.set(names.differences(experiment.settings(), settings))
     return experiment

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.analysis import Interval, Ledger, Stopwatch, spending
+from genepool.analysis import Interval, Ledger, Stopwatch
 from genepool.errors import StorageError
 from genepool.evolution import Budget, BudgetUse, Spending
-from genepool.experiment.rules import budget_of, escape_of
 
 if TYPE_CHECKING:
     from genepool.experiment.experiment import Experiment
@@ -33,7 +32,7 @@ class Accounts:
         if time.monotonic() >= self._next_look:
             self._ledger.refresh()
             self._next_look = time.monotonic() + self._every
-        return spending(self._ledger.entries.values(), also=also)
+        return self._ledger.spending(also)
 
 
 class StopCondition:
@@ -91,8 +90,8 @@ class StopCondition:
     def _look(self) -> str | None:
         try:
             settings = self._experiment.settings()
-            budget = budget_of(settings)
-            if not (budget.limits_anything or escape_of(settings).matters):
+            budget = settings.budget
+            if not (budget.limits_anything or settings.escape.matters):
                 return None
             spent = self._spent(self._stopwatch.interval())
         except StorageError:  # not knowing what was spent is no reason to stop

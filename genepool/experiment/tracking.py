@@ -1,6 +1,6 @@
-"""Trackers that others use: what a run comes to, sent to TensorBoard or MLflow by the process that looks on.
+"""Experiment trackers: the figures of a run, sent to TensorBoard or MLflow by the observing process.
 
-Workers know nothing of it. A tracker that fails is told of once, and the run goes on without it.
+Workers are not involved. A tracker that fails is reported once, and the run continues without it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from genepool.registry import Registry
 log = logging.getLogger(__name__)
 
 EVERY = 5.0
-"""Seconds between two looks at the population."""
+"""Seconds between two refreshes."""
 
 
 class Tracker(Protocol):
-    """Where figures go. A tracker of one's own is a class of this form, made with an experiment's directory."""
+    """Receives figures. A custom tracker is a class of this form, constructed with the experiment's directory."""
 
     def log(self, figures: dict[str, float], step: int) -> None:
-        """Figures by name, when so many individuals had been trained."""
+        """Take figures by name; `step` is the number of individuals trained so far."""
         ...
 
     def keep(self, folder: Path) -> None:
-        """The best model's files, at the end."""
+        """Take the files of the best model, at the end."""
         ...
 
     def close(self) -> None: ...
@@ -41,7 +41,7 @@ TRACKERS: Registry[Callable[[Path], Tracker]] = Registry("tracker", "genepool.tr
 
 @TRACKERS.register("tensorboard")
 class TensorBoard:
-    """Event files in the experiment's `tensorboard` folder. It has no room for models: those are in `best`."""
+    """Writes event files to the experiment's `tensorboard` folder. It does not store models; the best is in `best`."""
 
     def __init__(self, directory: Path) -> None:
         try:
@@ -64,7 +64,7 @@ class TensorBoard:
 
 @TRACKERS.register("mlflow")
 class MLflow:
-    """A run on MLFLOW_TRACKING_URI; without that, in a database and a folder in the experiment's directory."""
+    """A run on MLFLOW_TRACKING_URI, or without it in a database and a folder in the experiment's directory."""
 
     def __init__(self, directory: Path) -> None:
         try:
@@ -93,54 +93,53 @@ class MLflow:
 
 
 def _missing(name: str, error: ImportError) -> MissingDependencyError:
-    return MissingDependencyError(f"Tracking by {name} needs a package ({error}): pip install 'genepool[{name}]'.")
+    return MissingDependencyError(f"Tracking with {name} needs a package ({error}): pip install 'genepool[{name}]'.")
 
 
 def _made(name: str, directory: Path) -> Tracker | None:
-    """The tracker, or None if its own code or server fails; that its package is missing is for the user to mend."""
+    """The tracker, or None if its code or server fails; a missing package is the user's to install."""
     kind = TRACKERS.get(name)
     try:
         return kind(directory)
     except MissingDependencyError:
         raise
     except Exception as error:  # noqa: BLE001 - as in `_each`
-        _tell(name, error)
+        _warn(name, error)
         return None
 
 
-def _tell(name: str, error: Exception) -> None:
-    log.warning("Tracking by %s has failed, and ends: %s: %s", name, type(error).__name__, error)
+def _warn(name: str, error: Exception) -> None:
+    log.warning("Tracking with %s failed and stops: %s: %s", name, type(error).__name__, error)
 
 
 class Tracking:
-    """Looks at an experiment now and then and sends what is new: one point an individual."""
+    """Observes an experiment and sends what is new: one point per individual."""
 
     def __init__(self, experiment: Experiment, names: tuple[str, ...]) -> None:
         self._trackers = {name: tracker for name in names if (tracker := _made(name, experiment.path)) is not None}
-        self._history = experiment.history()
-        self._seen: set[str] = set()
-        self._best = self._flops = 0.0
+        self._observer = experiment.observe()
+        self._sent: set[int] = set()
         self._next = 0.0
 
     def look(self, *, at_once: bool = False) -> None:
-        """To be called often; does something every few seconds."""
+        """To be called often; it refreshes every few seconds."""
         if not self._trackers or (time.monotonic() < self._next and not at_once):
             return
-        self._history.refresh()
-        for row in self._history.finished():
-            if row.id not in self._seen:
-                self._seen.add(row.id)
-                self._best = max(self._best, row.fitness or 0.0)
-                self._flops += row.evaluation.flops
-                figures = {"fitness": row.fitness or 0.0, "best": self._best, "flops": self._flops}
-                self._each(lambda tracker, figures=figures: tracker.log(figures, len(self._seen)))  # type: ignore[misc]
+        self._observer.refresh()
+        progress = self._observer.table.progress()
+        columns = (progress.rows.tolist(), progress.fitness.tolist(), progress.best.tolist(), progress.spent.tolist())
+        for row, fitness, best, flops in zip(*columns, strict=True):
+            if row not in self._sent:
+                self._sent.add(row)
+                figures = {"fitness": fitness, "best": best, "flops": flops}
+                self._each(lambda tracker, figures=figures: tracker.log(figures, len(self._sent)))  # type: ignore[misc]
         self._next = time.monotonic() + EVERY
 
     def end(self, best: Path | None = None, **figures: float) -> None:
-        """The last figures and the best model, if there is one."""
+        """Send the last figures and the best model, if there is one."""
         self.look(at_once=True)
         if best is not None:
-            self._each(lambda tracker: tracker.log(figures, len(self._seen)))
+            self._each(lambda tracker: tracker.log(figures, len(self._sent)))
             self._each(lambda tracker: tracker.keep(best))
         self._each(lambda tracker: tracker.close())
 
@@ -148,6 +147,6 @@ class Tracking:
         for name, tracker in list(self._trackers.items()):
             try:
                 act(tracker)
-            except Exception as error:  # noqa: BLE001 - somebody else's code and server: no reason to lose a run
+            except Exception as error:  # noqa: BLE001 - foreign code and servers must not end a run
                 del self._trackers[name]
-                _tell(name, error)
+                _warn(name, error)

@@ -109,7 +109,7 @@ def functions_for(experiment: Experiment) -> WorkerFunctions:
         digest=images_digest,
         images=portable_images,
         accounts=accounts_of,
-        wanted=lambda: experiment.settings().workers or None,
+        wanted=lambda: experiment.settings().workers.count,
     )
 
 

@@ -1,4 +1,4 @@
-"""What came of one experiment of a study, in a file beside it: enough for tables and figures without its population."""
+"""The outcome of one experiment of a study, in a file: enough for tables and figures without the population."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from genepool.analysis import History
+from genepool.analysis import History, ancestors
 from genepool.data.paths import write_atomic
 from genepool.errors import DataError, shown
 from genepool.experiment.best import BestNetwork
@@ -16,22 +16,22 @@ FILE = "outcome.json"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """An individual that had the highest validation accuracy when it became alive; where the experiment was then."""
+    """An individual with the highest validation accuracy when it became alive, and how far the experiment was then."""
 
     id: str
     seconds: float
-    """During which somebody trained."""
+    """The training time of the experiment."""
     flops: int
     individuals: int
-    """That had become alive, itself included."""
+    """The number that had become alive, including itself."""
     validation: float
     parameters: int
     test: float | None
-    """Measured at the experiment's end; None where the weights were gone before anybody looked."""
+    """The test accuracy, measured at the end; None if the weights were gone before they were copied."""
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings that changed while the experiment ran."""
+class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that the plan changed during the experiment, and how far the experiment was then."""
 
     set: dict[str, Any]
     seconds: float
@@ -46,27 +46,26 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     best: BestNetwork
     curve: tuple[tuple[float, float], ...]
-    """FLOPs spent and accuracy of the best so far, wherever another took its place."""
+    """FLOPs spent and accuracy of the best so far, at each new best and at the end."""
     useful: float
-    """The share of the FLOPs that went into the best one and its ancestors."""
-
+    """The share of the FLOPs that was spent on the best individual and its ancestors."""
     records: tuple[Record, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    around_marks: tuple[float, float] | None = None
-    """The best fitness before the first mark, and of those who became alive after the last."""
+    changes: tuple[PlannedChange, ...] = ()
+    around_changes: tuple[float, float] | None = None
+    """The best fitness before the first change, and of the individuals that became alive after the last."""
     settings: dict[str, Any] = {}
-    """With which it began."""
+    """The settings at the start."""
     versions: dict[str, str] = {}
-    """Of the program and of what computes."""
+    """The versions of Genepool and of the libraries that compute."""
 
     @property
     def _chosen(self) -> Record | None:
-        """The last record that could be tested: without selection the best may be dead, and is the best still."""
+        """The last record that could be tested; without selection the best individual may be dead."""
         return next((record for record in reversed(self.records) if record.test is not None), None)
 
     @property
     def id(self) -> str:
-        """Of the individual that is reported."""
+        """The ID of the individual that is reported."""
         return self.best.id if self._chosen is None else self._chosen.id
 
     @property
@@ -79,7 +78,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def test_accuracy(self) -> float:
-        """Of the individual of highest validation accuracy."""
+        """The test accuracy of the individual of highest validation accuracy."""
         test = self.best.test_accuracy if self._chosen is None else self._chosen.test
         return test or 0.0
 
@@ -91,11 +90,11 @@ def outcome_of(
     history: History,
     *,
     records: tuple[Record, ...] = (),
-    marks: tuple[Mark, ...] = (),
+    changes: tuple[PlannedChange, ...] = (),
     settings: dict[str, Any] | None = None,
     versions: dict[str, str] | None = None,
 ) -> Outcome:
-    """From the record of the experiment."""
+    """The outcome of an experiment that is over."""
     return Outcome(
         arm=arm,
         seed=seed,
@@ -103,38 +102,31 @@ def outcome_of(
         curve=_curve(history),
         useful=_useful(history, best.id),
         records=records,
-        marks=marks,
-        around_marks=_around(history, marks),
+        changes=changes,
+        around_changes=_around(history, changes),
         settings=settings or {},
         versions=versions or {},
     )
 
 
-def _around(history: History, marks: tuple[Mark, ...]) -> tuple[float, float] | None:
-    if not marks:
+def _around(history: History, changes: tuple[PlannedChange, ...]) -> tuple[float, float] | None:
+    if not changes:
         return None
-    fitness = [row.fitness or 0.0 for row in history.finished()]
-    before, after = fitness[: marks[0].individuals], fitness[marks[-1].individuals :]
+    fitness = history.table.progress().fitness.tolist()
+    before, after = fitness[: changes[0].individuals], fitness[changes[-1].individuals :]
     return (max(before, default=0.0), max(after)) if after else None
 
 
 def _curve(history: History) -> tuple[tuple[float, float], ...]:
-    curve: list[tuple[float, float]] = []
-    spent, best, accuracy = 0.0, 0.0, 0.0
-    for row in history.finished():
-        spent += row.evaluation.flops
-        if (row.fitness or 0.0) > best:
-            best, accuracy = row.fitness or 0.0, row.accuracy or 0.0
-            curve.append((spent, accuracy))
-    return (*curve, (spent, accuracy))
+    progress = history.table.progress()
+    accuracies = history.table.column("accuracy")[progress.rows[progress.is_record]].tolist()
+    records = zip(progress.spent[progress.is_record].tolist(), accuracies, strict=True)
+    return (*records, (sum(progress.spent[-1:].tolist()), accuracies[-1] if accuracies else 0.0))
 
 
 def _useful(history: History, identity: str) -> float:
-    total = sum(row.evaluation.flops for row in history.finished())
-    useful, row = 0, history.rows.get(identity)
-    while row is not None:
-        useful += row.evaluation.flops
-        row = history.rows.get(row.birth.parents[0]) if row.birth.parents else None
+    total = history.spending().flops
+    useful = sum(row.evaluation.flops for row in ancestors(history.rows, identity))
     return useful / total if total else 0.0
 
 
@@ -152,5 +144,5 @@ def read_outcome(path: Path) -> Outcome | None:
 
 
 def write_outcome(path: Path, outcome: Outcome) -> None:
-    """Into the directory of the experiment, which is finished by that."""
+    """Write the outcome to the experiment's directory, which marks the experiment as finished."""
     write_atomic(path / FILE, msgspec.json.format(msgspec.json.encode(outcome), indent=2))

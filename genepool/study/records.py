@@ -1,10 +1,11 @@
-"""The individuals that set a validation record, tested at an experiment's end, long after others took their place.
+"""The individuals that set a validation record, tested at the end of an experiment.
 
-    <experiment>/records/<ID>.safetensors     weights, from the moment it set its record until it is tested
-    <experiment>/marks.json                   when settings changed, as the plan told
+    <experiment>/records/<ID>.safetensors     weights, from the moment the record was set until it is tested
+    <experiment>/changes.json                 the changes of settings that the plan asked for
 
-The paper's curves show the test accuracy of whoever had the highest validation accuracy so far. While workers run, the
-study's own process only copies weights; it opens the test images when they are gone. Workers read none of these files.
+The paper's curves show the test accuracy of the individual with the highest validation accuracy so far. While workers
+run, the study's process only copies weights; it opens the test images after they are gone. Workers read none of these
+files.
 """
 
 from __future__ import annotations
@@ -14,57 +15,58 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
-from genepool.analysis import Entry, History, Row, spending
+from genepool.analysis import Row
 from genepool.data.paths import write_atomic
 from genepool.errors import ConcurrencyError, DataError, StorageError, shown
 from genepool.evolution import Intervention
-from genepool.experiment import Experiment, budget_of
+from genepool.experiment import Experiment
 from genepool.population import State
-from genepool.study.outcome import Mark, Record
-from genepool.study.plan import Turn
+from genepool.study.outcome import PlannedChange, Record
+from genepool.study.plan import Change
 
 if TYPE_CHECKING:
     from genepool.data import Source
 
-FOLDER, MARKS = "records", "marks.json"
+FOLDER, CHANGES = "records", "changes.json"
 
 
 class Follower:
-    """Looks at an experiment that runs: keeps what sets records, and changes settings when the plan says so."""
+    """Follows a running experiment: it copies the weights of records and changes settings when the plan says so."""
 
-    def __init__(self, experiment: Experiment, turns: tuple[Turn, ...] = ()) -> None:
-        self._experiment, self._turns = experiment, turns
+    def __init__(self, experiment: Experiment, changes: tuple[Change, ...] = ()) -> None:
+        self._experiment, self._changes = experiment, changes
         self._history = experiment.history()
         self._kept: set[str] = set()
 
     def look(self) -> None:
-        """Once more; what cannot be read just now is met again at the next look."""
+        """Read what is new; what cannot be read at present is read next time."""
         with contextlib.suppress(StorageError):
             self._history.refresh()
-            for row in record_rows(self._history):
+            for row in self._history.records():
                 if row.id not in self._kept and keep_weights(self._experiment, row):
                     self._kept.add(row.id)
-            self._take_turn()
+            self._change_settings()
 
-    def _take_turn(self) -> None:
-        """The next one, if it is due; one that was missed until the budget was spent would only pretend."""
-        marks = read_marks(self._experiment.path)
-        if len(marks) >= len(self._turns):
+    def _change_settings(self) -> None:
+        """Make the next change if it is due; once the budget is spent it would have no effect."""
+        done = read_changes(self._experiment.path)
+        if len(done) >= len(self._changes):
             return
-        spent, turn = self._history.spending(), self._turns[len(marks)]
-        if turn.spent <= self._share_spent() < 1:
-            self._experiment.set(turn.set)  # done twice, after a death just here, it changes nothing
-            changes = turn.set
-            if turn.reset_weights:
+        spent, change = self._history.spending(), self._changes[len(done)]
+        if change.spent <= self._share_spent() < 1:
+            self._experiment.set(change.set)  # repeated after a crash just here, it changes nothing
+            values = change.set
+            if change.reset_weights:
                 self._experiment.intervene(Intervention(reset_weights=True), spent)
-                changes = {**changes, "reset_weights": True}
-            mark = Mark(set=changes, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals)
-            _write(self._experiment.path / MARKS, msgspec.json.encode([*marks, mark]))
+                values = {**values, "reset_weights": True}
+            made = PlannedChange(set=values, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals)
+            _write(self._experiment.path / CHANGES, msgspec.json.encode([*done, made]))
 
     def _share_spent(self) -> float:
-        """Of the budget, by the limit that is nearest."""
-        budget, spent = budget_of(self._experiment.settings()), self._history.spending()
+        """The share of the budget that is spent, by the nearest limit."""
+        budget, spent = self._experiment.settings().budget, self._history.spending()
         pairs = (
             (spent.seconds, budget.time),
             (spent.individuals, budget.individuals),
@@ -73,18 +75,8 @@ class Follower:
         return max((used / limit for used, limit in pairs if limit), default=0.0)
 
 
-def record_rows(history: History) -> list[Row]:
-    """Whoever had a higher fitness than all that became alive before."""
-    best, found = 0.0, []
-    for row in history.finished():
-        if (row.fitness or 0.0) > best:
-            best = row.fitness or 0.0
-            found.append(row)
-    return found
-
-
 def keep_weights(experiment: Experiment, row: Row) -> bool:
-    """Whether there is a copy now; one who changed while being read is met again at the next look."""
+    """Copy the weights and return whether there is a copy; an individual that changed meanwhile is read next time."""
     path = _place(experiment, row)
     if path.exists() or row.state not in (State.ALIVE, State.DEAD):
         return path.exists()
@@ -97,25 +89,22 @@ def keep_weights(experiment: Experiment, row: Row) -> bool:
 
 
 def records(experiment: Experiment, source: Source, device: str) -> tuple[Record, ...]:
-    """What the curves are drawn from; asked for once, when nobody works any more."""
+    """The records that the curves are drawn from; to be called once, when no worker is active."""
     from genepool.experiment.best import measure
 
     history = experiment.history()
-    finished = history.finished()
-    place = {row.id: i for i, row in enumerate(finished, start=1)}
-    entries = [Entry.of(row.result) for row in finished if row.result is not None]
+    progress = history.table.progress()
     found = []
-    for row in record_rows(history):
+    for row, place in zip(history.records(), np.nonzero(progress.is_record)[0].tolist(), strict=True):
         keep_weights(experiment, row)
         path = _place(experiment, row)
         test = measure(experiment, row, path.read_bytes(), source, device) if path.exists() else None
-        spent = spending(entries[: place[row.id]])
         found.append(
             Record(
                 id=row.id,
-                seconds=spent.seconds,
-                flops=spent.flops,
-                individuals=place[row.id],
+                seconds=float(progress.elapsed[place]),
+                flops=int(progress.spent[place]),
+                individuals=place + 1,
                 validation=row.accuracy or 0.0,
                 parameters=row.evaluation.parameters,
                 test=test,
@@ -125,7 +114,7 @@ def records(experiment: Experiment, source: Source, device: str) -> tuple[Record
 
 
 def forget_weights(experiment: Experiment) -> None:
-    """Once the outcome is written."""
+    """Remove the copies, once the outcome is written."""
     folder = experiment.path / FOLDER
     if folder.is_dir():
         for path in folder.iterdir():
@@ -133,15 +122,15 @@ def forget_weights(experiment: Experiment) -> None:
         folder.rmdir()
 
 
-def read_marks(path: Path) -> tuple[Mark, ...]:
-    """When settings changed in the experiment of that directory."""
+def read_changes(path: Path) -> tuple[PlannedChange, ...]:
+    """The changes of settings that were made so far."""
     try:
-        return msgspec.json.decode((path / MARKS).read_bytes(), type=tuple[Mark, ...])
+        return msgspec.json.decode((path / CHANGES).read_bytes(), type=tuple[PlannedChange, ...])
     except FileNotFoundError:
         return ()
     except (OSError, msgspec.MsgspecError) as error:
         raise DataError(
-            f"'{shown(path / MARKS)}' cannot be read ({shown(str(error))}); remove the experiment."
+            f"'{shown(path / CHANGES)}' cannot be read ({shown(str(error))}); remove the experiment."
         ) from None
 
 

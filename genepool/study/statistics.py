@@ -46,11 +46,11 @@ def validation_and_test(outcomes: Sequence[Outcome]) -> list[Finding]:
     return found
 
 
-def after_marks(outcomes: Sequence[Outcome]) -> list[Finding]:
+def after_changes(outcomes: Sequence[Outcome]) -> list[Finding]:
     """Sign test: is the best after the last change better than the best before the first, in more than half?"""
     found = []
     for arm, group in by_arm(outcomes).items():
-        pairs = [outcome.around_marks for outcome in group if outcome.around_marks is not None]
+        pairs = [outcome.around_changes for outcome in group if outcome.around_changes is not None]
         if not pairs:
             continue
         better = sum(after > before for before, after in pairs)
@@ -72,7 +72,7 @@ def computation(outcomes: Sequence[Outcome]) -> list[Finding]:
 STATISTICS: dict[str, Callable[[Sequence[Outcome]], list[Finding]]] = {
     "mean": mean,
     "correlation": validation_and_test,
-    "sign-test": after_marks,
+    "sign-test": after_changes,
     "flops": computation,
 }
 """By the names that plans use."""

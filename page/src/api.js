@@ -49,9 +49,6 @@ async function answer(response) {
   return body;
 }
 
-// The feed's events, and the listener that each of them is passed to.
-const LISTENERS = { rows: 'rows', standing: 'status', reset: 'reset' };
-
 // Listens for live changes. The browser reconnects by itself and sends its last position, so the
 // server repeats only what was missed.
 export function follow(key, cursor, listeners) {
@@ -59,8 +56,8 @@ export function follow(key, cursor, listeners) {
   const source = new EventSource(
     `/api/experiments/${key}/events?since=${encodeURIComponent(cursor)}`,
   );
-  for (const [name, listener] of Object.entries(LISTENERS)) {
-    source.addEventListener(name, (event) => listeners[listener](JSON.parse(event.data)));
+  for (const name of ['rows', 'status', 'reset']) {
+    source.addEventListener(name, (event) => listeners[name](JSON.parse(event.data)));
   }
   source.onopen = () => listeners.connected(true);
   source.onerror = () => {

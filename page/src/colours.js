@@ -49,7 +49,7 @@ export function palette() {
     faint: value('--faint'),
     line: value('--line'),
     ground: value('--ground'),
-    mark: value('--mark'),
+    change: value('--change'),
     chosen: value('--chosen'),
   };
 }

@@ -28,7 +28,7 @@ export function CompareView({ experiments, current, theme, open }) {
     const look = async () => {
       for (const key of chosen) {
         try {
-          const curve = await get(`/api/experiments/${key}/curve`);
+          const curve = await get(`/api/experiments/${key}/records`);
           if (wanted) setCurves((known) => ({ ...known, [key]: curve }));
         } catch {
           // The experiment is gone; the curve that was read before stays on the page.

@@ -41,8 +41,8 @@ export function useDocument(path, again) {
 }
 
 export function Tiles({ status }) {
-  const { census, spent, pace, budget } = status;
-  const perMinute = pace.individuals_a_minute;
+  const { census, spent, rate, budget } = status;
+  const perMinute = rate.individuals_per_minute;
   const left = status.seconds_left != null ? `${span(status.seconds_left)} to go` : '';
   return html`<div class="tiles">
     <${Tile}
@@ -63,11 +63,11 @@ export function Tiles({ status }) {
     <${Tile}
       name="cost"
       value=${flop(spent.flops)}
-      note=${pace.flops_a_second > 0 ? flop(pace.flops_a_second, 'FLOP/s') : ''}
+      note=${rate.flops_per_second > 0 ? flop(rate.flops_per_second, 'FLOP/s') : ''}
     />
     <${Tile} name="time" value=${span(spent.seconds)} note=${status.over ? 'over' : left} />
     <${Tile}
-      name="pace"
+      name="rate"
       value=${perMinute > 0 ? perMinute.toFixed(perMinute < 10 ? 1 : 0) : '–'}
       note="individuals per minute"
     />

@@ -50,7 +50,7 @@ export function CostView({ base, status, population, version, theme }) {
 }
 
 function Budget({ status, disk }) {
-  const { spent, pace, budget, census } = status;
+  const { spent, budget, census } = status;
   const limits = [
     ['time', spent.seconds, budget.time, span],
     ['individuals', spent.individuals, budget.individuals, whole],
@@ -66,9 +66,9 @@ function Budget({ status, disk }) {
   ].filter(Boolean);
   const left =
     status.seconds_left != null
-      ? `About ${span(status.seconds_left)} to go at the present pace.`
+      ? `About ${span(status.seconds_left)} to go at the present rate.`
       : 'The remaining time is not known yet.';
-  const finishing = status.finishing
+  const finalPhase = status.final_phase
     ? ' No more individuals are created: the best one is trained until the end.'
     : '';
   return html`<h3>Budget</h3>
@@ -86,13 +86,13 @@ function Budget({ status, disk }) {
     ${
       status.over
         ? html`<p>The experiment is over: ${status.over}.</p>`
-        : limits.length > 0 && html`<p>${left}${finishing}</p>`
+        : limits.length > 0 && html`<p>${left}${finalPhase}</p>`
     }
     <${Facts}
       facts=${[
         [
           'overhead',
-          `${percent(pace.overhead)} of the training time: all but the steps after the first`,
+          `${percent(status.overhead)} of the training time: all but the steps after the first`,
         ],
         [
           'disk',
@@ -100,7 +100,7 @@ function Budget({ status, disk }) {
             `${bytes(disk.results + disk.logs)}: models of living individuals ` +
               `${bytes(disk.results)}, records ${bytes(disk.logs)}`,
         ],
-        ['last finished', clock(pace.last_finished)],
+        ['last finished', clock(status.last_finished)],
         ['faults', faults.join(', ') || 'none'],
       ]}
     />`;

@@ -23,12 +23,12 @@ const VIEWS = {
 // These views show individuals, so their addresses keep the chosen one.
 const INDIVIDUAL_VIEWS = ['population', 'individual', 'lineage'];
 const STATE_LABELS = {
-  going: 'running',
+  running: 'running',
   finished: 'finished',
-  vanished: 'cannot be read',
+  unreadable: 'cannot be read',
   empty: 'empty',
   reading: 'reading',
-  resting: 'no active worker',
+  idle: 'no active worker',
 };
 
 // The pause between two redraws is this many times as long as the last redraw took.
@@ -105,7 +105,7 @@ function useExperiment(key) {
         population.apply(rows);
         setState({ key, population, version: 1, status, connected: true, error: '' });
         const draw = paced(() => {
-          population.derive();
+          population.sort();
           if (wanted) setState((known) => ({ ...known, version: known.version + 1 }));
         });
         stop = follow(key, rows.cursor, {
@@ -249,7 +249,7 @@ function Page() {
     }
     if (!population || !status) return html`<div class="blank"><p>Reading …</p></div>`;
     if (!population.size && INDIVIDUAL_VIEWS.includes(place.view)) {
-      return state === 'vanished'
+      return state === 'unreadable'
         ? html`<div class="blank">
             <h2>The directory cannot be read</h2>
             <p>${status.trouble}</p>
@@ -313,7 +313,7 @@ function Page() {
           ${stateText(status)}
         </span>`
       }
-      ${!connected && html`<span class="pill vanished">connection lost, trying again</span>`}
+      ${!connected && html`<span class="pill unreadable">connection lost, trying again</span>`}
       <span class="grow"></span>
       <button
         class="theme"
@@ -330,14 +330,14 @@ function Page() {
 
 function stateText(status) {
   if (isExport) return `as of ${clock(status.seen_at)}`;
-  return status.finishing ? 'finishing the best' : STATE_LABELS[status.state] || status.state;
+  return status.final_phase ? 'training the best' : STATE_LABELS[status.state] || status.state;
 }
 
 function Banners({ status, size }) {
   if (!status) return null;
   const { state, over, now, seen_at } = status;
   return html`${
-    state === 'vanished' &&
+    state === 'unreadable' &&
     size > 0 &&
     html`<p class="trouble banner" role="alert">
         ${status.trouble} The page shows what was read ${

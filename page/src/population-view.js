@@ -8,9 +8,9 @@ import { Choice, Facts, Tiles } from './components.js';
 import { AXES } from './population.js';
 import { STATES, amount, clock, flop, percent, points, rate, span, whole } from './format.js';
 
-const markText = (mark) =>
-  mark.label ||
-  Object.entries(mark.changes)
+const changeText = (change) =>
+  change.label ||
+  Object.entries(change.values)
     .slice(0, 2)
     .map(([name, [, value]]) => (typeof value === 'object' ? name : `${name} = ${value}`))
     .join(', ');
@@ -37,13 +37,15 @@ export function PopulationView({ population, version, status, selected, onSelect
     window.genepoolCloud = scatter.current;
     return () => scatter.current.destroy();
   }, []);
-  const marks = useMemo(
-    () => status.marks.map((mark) => ({ ...mark, text: markText(mark) })),
-    [status.marks],
+  const changes = useMemo(
+    () => status.changes.map((change) => ({ ...change, text: changeText(change) })),
+    [status.changes],
   );
   useEffect(() => {
-    scatter.current.show(population, { axis, mode, colours: coloured.colours, selected, marks });
-  }, [population, version, axis, coloured, selected, marks.length]);
+    const { colours } = coloured;
+    const { records } = status;
+    scatter.current.show(population, { axis, mode, colours, selected, changes, records });
+  }, [population, version, axis, coloured, selected, changes.length, status.records.best.length]);
   useEffect(() => {
     if (scatter.current.plot) scatter.current.restyle();
   }, [theme]);
@@ -80,7 +82,7 @@ export function PopulationView({ population, version, status, selected, onSelect
           role="application"
         ></div>
         <${Legend} coloured=${coloured} mode=${mode} only=${only} onOnly=${setOnly} />
-        ${marks.length > 0 && html`<${Marks} marks=${marks} />`}
+        ${changes.length > 0 && html`<${Changes} changes=${changes} />`}
       </div>
       <aside class="side" aria-live="polite">
         ${
@@ -101,20 +103,20 @@ export function PopulationView({ population, version, status, selected, onSelect
   </section>`;
 }
 
-function Marks({ marks }) {
-  const change = ([name, [before, after]]) => html`<div>
+function Changes({ changes }) {
+  const value = ([name, [before, after]]) => html`<div>
     <code>${name}</code> ${JSON.stringify(before)} → ${JSON.stringify(after)}
   </div>`;
-  return html`<details class="marks">
+  return html`<details class="changes">
     <summary>
-      ${marks.length} ${marks.length > 1 ? 'changes' : 'change'} of settings (dashed lines)
+      ${changes.length} ${changes.length > 1 ? 'changes' : 'change'} of settings (dashed lines)
     </summary>
     <ul>
-      ${marks.map(
-        (mark) => html`<li>
-          <b>version ${mark.version}</b> ${mark.label}${' '}
-          <span class="faint">${clock(mark.when)} ${mark.who}</span>
-          ${Object.entries(mark.changes).map(change)}
+      ${changes.map(
+        (change) => html`<li>
+          <b>version ${change.version}</b> ${change.label}${' '}
+          <span class="faint">${clock(change.when)} ${change.who}</span>
+          ${Object.entries(change.values).map(value)}
         </li>`,
       )}
     </ul>

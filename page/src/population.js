@@ -1,11 +1,22 @@
 // All individuals of an experiment, in typed arrays that grow. Messages of the server update them.
-const REALS = ['born', 'finished', 'fitness', 'seconds', 'flops', 'parameters', 'learning_rate'];
-const WHOLES = ['parent', 'mutation', 'worker', 'version', 'depth'];
+const REALS = [
+  'born',
+  'finished',
+  'fitness',
+  'seconds',
+  'flops',
+  'parameters',
+  'learning_rate',
+  'elapsed',
+  'spent',
+];
+const WHOLES = ['parent', 'mutation', 'worker', 'version', 'depth', 'rank'];
 
+// `key` names the column of an individual, `total` the same number in records and in changes.
 export const AXES = {
-  time: { label: 'training time', key: 'elapsed' },
-  flops: { label: 'FLOPs spent', key: 'spent' },
-  order: { label: 'individuals', key: 'rank' },
+  time: { label: 'training time', key: 'elapsed', total: 'seconds' },
+  flops: { label: 'FLOPs spent', key: 'spent', total: 'flops' },
+  order: { label: 'individuals', key: 'rank', total: 'individuals' },
 };
 
 export class Population {
@@ -32,16 +43,15 @@ export class Population {
     for (const name of WHOLES)
       this[name] = copy(Int32Array, this[name], name === 'parent' ? -1 : 0);
     this.state = copy(Uint8Array, this.state);
-    for (const { key } of Object.values(AXES)) this[key] = copy(Float64Array, this[key], NaN);
     this.room = room;
   }
 
   apply(message) {
     this.take(message);
-    this.derive();
+    this.sort();
   }
 
-  // Takes over the rows of a message; `derive` must be called before the next drawing.
+  // Takes over the rows of a message; `sort` must be called before the next drawing.
   take(message) {
     const { rows } = message;
     let most = this.size;
@@ -69,69 +79,11 @@ export class Population {
     }
   }
 
-  // Computes the rank, the FLOPs spent and the time elapsed at the moment each individual finished.
-  derive() {
-    const { finished, seconds, flops, fitness, size } = this;
+  // Sorts the finished individuals by their rank.
+  sort() {
     const done = [];
-    for (let row = 0; row < size; row++) if (!Number.isNaN(fitness[row])) done.push(row);
-    const order = Int32Array.from(done);
-    order.sort((a, b) => finished[a] - finished[b] || a - b);
-    const count = order.length;
-    const began = new Float64Array(count + 1);
-    began[count] = Infinity;
-    for (let i = count - 1; i >= 0; i--)
-      began[i] = Math.min(began[i + 1], finished[order[i]] - seconds[order[i]]);
-    let elapsed = 0;
-    let spent = 0;
-    let previous = -Infinity;
-    for (let i = 0; i < count; i++) {
-      const row = order[i];
-      elapsed += Math.max(0, finished[row] - Math.max(began[i], previous));
-      spent += flops[row];
-      previous = finished[row];
-      this.elapsed[row] = elapsed;
-      this.spent[row] = spent;
-      this.rank[row] = i + 1;
-    }
-    this.order = order;
-    this.placeUnfinished();
-  }
-
-  // An individual without a result is placed where the experiment was when it was born.
-  placeUnfinished() {
-    for (let row = 0; row < this.size; row++) {
-      if (!Number.isNaN(this.fitness[row])) continue;
-      for (const { key } of Object.values(AXES)) this[key][row] = this.at(key, this.born[row]);
-    }
-  }
-
-  // Converts a moment on the wall clock to a position on an axis.
-  at(key, moment) {
-    let low = 0;
-    let high = this.order.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.finished[this.order[middle]] <= moment) low = middle + 1;
-      else high = middle;
-    }
-    return low ? this[key][this.order[low - 1]] : 0;
-  }
-
-  // Returns the best fitness so far as a step curve: each point where it rises, and its end.
-  records(key) {
-    const xs = [];
-    const ys = [];
-    let best = -Infinity;
-    const { order, fitness } = this;
-    for (let i = 0; i < order.length; i++) {
-      const row = order[i];
-      if (fitness[row] > best || i === order.length - 1) {
-        best = Math.max(best, fitness[row]);
-        xs.push(this[key][row]);
-        ys.push(best);
-      }
-    }
-    return [xs, ys];
+    for (let row = 0; row < this.size; row++) if (!Number.isNaN(this.fitness[row])) done.push(row);
+    this.order = Int32Array.from(done).sort((a, b) => this.rank[a] - this.rank[b]);
   }
 
   best() {

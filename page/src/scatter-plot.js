@@ -23,7 +23,7 @@ export class ScatterPlot {
     this.axis = 'time';
     this.view = null; // While this is null, the view always includes all individuals.
     this.selected = -1;
-    this.marks = [];
+    this.changes = [];
     this.frames = { count: 0, milliseconds: 0 }; // This describes the latest redraw.
     this.ring = document.createElement('div');
     this.ring.className = 'ring';
@@ -43,12 +43,12 @@ export class ScatterPlot {
 
   // -- Contents --
 
-  show(population, { axis, mode, colours, selected, marks }) {
+  show(population, { axis, mode, colours, selected, changes, records }) {
     const other = axis !== this.axis || !this.plot;
     if (axis !== this.axis) this.view = null;
-    Object.assign(this, { population, axis, mode, colours, selected, marks });
+    Object.assign(this, { population, axis, mode, colours, selected, changes });
     this.xs = population[AXES[axis].key];
-    this.steps = population.records(AXES[axis].key);
+    this.steps = [records[AXES[axis].total], records.best];
     this.grid = null;
     if (other) this.build();
     else {
@@ -123,7 +123,7 @@ export class ScatterPlot {
         ],
         hooks: {
           drawAxes: [() => this.drawDots()],
-          draw: [() => this.drawMarks(), () => this.drawChosen()],
+          draw: [() => this.drawChanges(), () => this.drawChosen()],
         },
       },
       this.steps,
@@ -286,18 +286,18 @@ export class ScatterPlot {
     ctx.restore();
   }
 
-  // Marks where changes of settings and interventions came into force.
-  drawMarks() {
-    const { plot, marks, population } = this;
+  // Draws a line where each change of settings came into force.
+  drawChanges() {
+    const { plot, changes } = this;
     const theme = palette();
-    const key = AXES[this.axis].key;
+    const { total } = AXES[this.axis];
     this.inside((ctx) => {
-      ctx.fillStyle = theme.mark;
+      ctx.fillStyle = theme.change;
       ctx.lineJoin = 'round';
       ctx.font = `${11 * devicePixelRatio}px system-ui`;
-      marks.forEach((mark, i) => {
-        const x = plot.valToPos(population.at(key, mark.when), 'x', true);
-        ctx.strokeStyle = theme.mark;
+      changes.forEach((change, i) => {
+        const x = plot.valToPos(change[total], 'x', true);
+        ctx.strokeStyle = theme.change;
         ctx.lineWidth = devicePixelRatio;
         ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
         ctx.beginPath();
@@ -307,7 +307,7 @@ export class ScatterPlot {
         const late = x > plot.bbox.left + 0.7 * plot.bbox.width;
         ctx.textAlign = late ? 'right' : 'left';
         const at = [
-          mark.text,
+          change.text,
           x + (late ? -5 : 5) * devicePixelRatio,
           plot.bbox.top + (14 + 14 * (i % 3)) * devicePixelRatio,
         ];

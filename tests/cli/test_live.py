@@ -1,13 +1,12 @@
-"""What the live view says."""
+"""The text of the live view."""
 
-from genepool.cli.live import finish_told
-from genepool.evolution import Spending
-from genepool.settings import override, preset
+from genepool.cli.live import final_phase_text
+from genepool.evolution import BudgetUse
 
 
-def test_that_the_finish_has_begun():
-    settings = override(preset("laptop"), ["time=100", "flops=1e12", "finish=0.4"])
-    assert finish_told(settings, Spending(seconds=59.0)) == ""
-    assert finish_told(settings, Spending(seconds=70.0)) == "the best is trained on for 30 s"
-    assert finish_told(settings, Spending(seconds=70.0, flops=9 * 10**11)) == "the best is trained on for 100 GFLOP"
-    assert finish_told(settings, Spending(seconds=120.0)) == ""
+def test_the_final_phase_is_shown_with_what_is_left_of_the_budget():
+    assert final_phase_text(None) == ""
+    assert final_phase_text(BudgetUse(used=70.0, total=100.0)) == "final phase, 30 s left for the best"
+    assert (
+        final_phase_text(BudgetUse(used=9e11, total=1e12, unit="flops")) == "final phase, 100 GFLOP left for the best"
+    )

@@ -10,7 +10,7 @@ import pytest
 from tests.support.in_process import genepool
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
-SMALL = ("--workers", 1, "--population", 3, "--steps", 5, "--individuals", 3, "--set", "time=0")
+SMALL = ("--workers", 1, "--population", 3, "--steps", 5, "--individuals", 3, "--set", "budget.time=none")
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
@@ -71,4 +71,4 @@ def test_a_tracker_that_fails_ends_no_run(tmp_path, at_start, later):
     command = [GENEPOOL, "run", tmp_path / "e", "--plugin", plugin, "--track", "mine", *SMALL]
     result = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert result.stderr.count("Tracking by mine has failed, and ends: ConnectionError: gone") == 1
+    assert result.stderr.count("Tracking with mine failed and stops: ConnectionError: gone") == 1

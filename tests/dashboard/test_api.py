@@ -4,11 +4,9 @@ import http.client
 import io
 import json
 import os
-import random
 import re
 import signal
 import subprocess
-import threading
 import zipfile
 from pathlib import Path
 
@@ -17,17 +15,12 @@ import pytest
 
 from genepool.analysis import dots, lineage
 from genepool.dashboard import export
-from genepool.dashboard import status as standings
-from genepool.dashboard.documents import image_of
-from genepool.dashboard.reader import Reader
-from genepool.dashboard.status import spent
-from genepool.dashboard.table import Table
+from genepool.dashboard.individual import image_of
 from genepool.dna import Shape
 from genepool.evaluation import TrainingRequest
 from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation
 from genepool.settings import changed
-from genepool.testing import make_birth
 from tests.support.dashboards import (
     COMMAND,
     PATIENCE,
@@ -36,7 +29,7 @@ from tests.support.dashboards import (
     dashboard,
     evolve,
     experiment,
-    look_anew,
+    look_again,
     wait_for,
 )
 
@@ -57,7 +50,7 @@ def place(tmp_path_factory):
     evolve(experiment(folder / "deeper" / "two"), 8)
     broken = folder / "broken"
     broken.mkdir()
-    (broken / "experiment.json").write_text('{"format": 1, "uuid": "<b>no</b>"}')
+    (broken / "experiment.json").write_text('{"format": 2, "uuid": "<b>no</b>"}')
     return folder
 
 
@@ -70,7 +63,7 @@ def client(place):
 @pytest.fixture(scope="module")
 def key(client):
     key = client.keys()["one"]
-    wait_for(lambda: not client.standing(key)["reading"])
+    wait_for(lambda: not client.status(key)["reading"])
     return key
 
 
@@ -81,7 +74,7 @@ def everything(folder: Path) -> dict[str, tuple[int, int]]:
 def test_all_experiments_below_a_folder_are_listed_with_what_is_wrong_with_the_broken_one(client):
     found = {one["name"]: one for one in client.get("/api/experiments")["experiments"]}
     assert set(found) == {"one", "deeper/two", "broken"}
-    assert "not a manifest of ours" in found["broken"]["trouble"]
+    assert "not a valid manifest" in found["broken"]["trouble"]
     assert found["one"]["trouble"] == ""
     assert client.ask(f"/api/experiments/{found['broken']['key']}")[0] == 404
     assert client.ask("/api/experiments/000000000000")[0] == 404
@@ -102,20 +95,31 @@ def test_everybody_is_told_as_the_history_tells(client, key, place):
 
 
 def test_the_cost_is_what_the_history_adds_up(client, key, place):
-    told, truth = client.standing(key)["spent"], Experiment.open(place / "one").history().spending()
+    told, truth = client.status(key)["spent"], Experiment.open(place / "one").history().spending()
     assert told["seconds"] == pytest.approx(truth.seconds)
     assert (told["flops"], told["individuals"]) == (truth.flops, truth.individuals)
     assert (told["best"], told["since_best"]) == (pytest.approx(truth.best), truth.since_best)
 
 
 def test_the_curve_rises_as_the_history_did(client, key, place):
-    curve, truth = client.get(f"/api/experiments/{key}/curve"), dots(Experiment.open(place / "one").history())
-    assert curve["best"] == sorted(curve["best"])
-    columns = (curve[name] for name in ("individuals", "seconds", "flops", "best"))
+    records, truth = client.get(f"/api/experiments/{key}/records"), dots(Experiment.open(place / "one").history())
+    assert records["best"] == sorted(records["best"])
+    columns = (records[name] for name in ("individuals", "seconds", "flops", "best"))
     for number, seconds, flops, best in zip(*columns, strict=True):
         assert seconds == pytest.approx(truth[number - 1].seconds, abs=0.002)
         assert flops == truth[number - 1].flops
         assert best == pytest.approx(max(dot.fitness for dot in truth[:number]), abs=1e-6)
+
+
+def test_rows_say_how_far_the_experiment_was(client, key, place):
+    history = Experiment.open(place / "one").history()
+    truth = {dot.id: (rank, dot) for rank, dot in enumerate(dots(history), start=1)}
+    rows = client.get(f"/api/experiments/{key}/individuals")["rows"]
+    for i, identity in enumerate(rows["id"]):
+        rank, dot = truth[identity]
+        assert rows["rank"][i] == rank
+        assert rows["spent"][i] == dot.flops
+        assert rows["elapsed"][i] == pytest.approx(dot.seconds, abs=0.002)
 
 
 def test_an_individual_is_told_with_its_network_layer_by_layer(client, key, place):
@@ -144,7 +148,7 @@ def test_the_living_can_be_taken_away_with_their_weights(client, key, place):
 
 def test_a_lineage_is_unbroken_although_the_dead_were_collected(client, key, place):
     subprocess.run([*COMMAND, "gc", str(place / "one")], check=True, capture_output=True)
-    best = client.standing(key)["best"]["id"]
+    best = client.status(key)["best"]["id"]
     line = client.get(f"/api/experiments/{key}/lineage/{best}")["ancestors"]
     assert line[0]["mutations"] == []
     assert line[-1]["id"] == best
@@ -152,19 +156,19 @@ def test_a_lineage_is_unbroken_although_the_dead_were_collected(client, key, pla
 
 
 def test_workers_and_what_is_on_the_disk_are_told(client, key):
-    crew = client.get(f"/api/experiments/{key}/workers")
-    assert sum(one["individuals"] for one in crew["workers"]) == 40
-    assert crew["disk"]["results"] > 0
-    assert crew["events"]
+    workers = client.get(f"/api/experiments/{key}/workers")
+    assert sum(one["individuals"] for one in workers["workers"]) == 40
+    assert workers["disk"]["results"] > 0
+    assert workers["events"]
 
 
 def test_whoever_comes_back_is_told_only_what_is_new(client, key, place):
-    look_anew(client, key)
+    look_again(client, key)
     whole = client.get(f"/api/experiments/{key}/individuals")
     known = dict(zip(whole["rows"]["id"], whole["rows"]["state"], strict=True))
     assert client.get(f"/api/experiments/{key}/individuals?since={whole['cursor']}")["rows"]["index"] == []
     feed = client.events(key, since=whole["cursor"])
-    assert next(feed)[0] == "standing"  # nothing to tell but how things stand
+    assert next(feed)[0] == "status"  # no rows have changed
     evolve(Experiment.open(place / "one"), 3)
     told, cursor = caught_up(feed, place / "one", known)
     new = told - set(whole["rows"]["id"])
@@ -240,9 +244,9 @@ def test_an_order_is_json_of_a_reasonable_length(client, key, place):
     before = Experiment.open(place / "one").version()
     path, bearer = f"/api/experiments/{key}/control", f"Bearer {client.token}"
     # A form of another site could send plain text, but never this type without being asked back.
-    order = {"set": {"mutations": "4"}}
+    order = {"set": {"breeding.mutations": "4"}}
     assert client.ask(path, method="POST", body=order, content_type="text/plain", authorization=bearer)[0] == 415
-    long = {"set": {"mutations": "4" * 100_000}}
+    long = {"set": {"breeding.mutations": "4" * 100_000}}
     assert client.ask(path, method="POST", body=long, content_type="application/json", authorization=bearer)[0] == 413
     assert Experiment.open(place / "one").version() == before
 
@@ -250,22 +254,22 @@ def test_an_order_is_json_of_a_reasonable_length(client, key, place):
 def test_changes_need_the_token(client, key, place):
     before = Experiment.open(place / "one").version()
     for token in (None, "", "wrong", client.token[:-1]):
-        status, answer = client.order(key, {"set": {"mutations": "3"}}, token)
+        status, answer = client.order(key, {"set": {"breeding.mutations": "3"}}, token)
         assert status == 401
         assert "token" in answer["error"]
     assert Experiment.open(place / "one").version() == before
-    status, answer = client.order(key, {"set": {"mutations": "3"}}, client.token)
+    status, answer = client.order(key, {"set": {"breeding.mutations": "3"}}, client.token)
     assert (status, answer["settings_version"]) == (200, before + 1)
-    assert Experiment.open(place / "one").settings().mutations == 3
-    assert client.standing(key)["marks"][-1]["changes"] == {"mutations": [1, 3]}
+    assert Experiment.open(place / "one").settings().breeding.mutations == 3
+    assert client.status(key)["changes"][-1]["values"] == {"mutations": [1, 3]}
 
 
 @pytest.mark.parametrize(
     ("order", "sentence"),
     [
-        ({"set": {"mutations": "many"}}, "wrong kind"),
-        ({"set": {"populaton_size": "3"}}, "did you mean"),
-        ({"set": {"seed": "9"}}, "other settings"),
+        ({"set": {"breeding.mutations": "many"}}, "must be a whole number"),
+        ({"set": {"populaton.size": "3"}}, "did you mean"),
+        ({"set": {"experiment.seed": "9"}}, "other settings"),
         ({"mutations": 5}, "for a while"),
         ({"mutations": 5, "lasts": "soon"}, "not a time"),
         ({"explode": True}, "cannot be read"),
@@ -284,43 +288,15 @@ def test_a_senseless_order_gets_a_sentence_and_changes_nothing(client, key, plac
 def test_mutations_can_be_raised_and_workers_stopped(client, place):
     key = client.keys()["deeper/two"]
     assert client.order(key, {"mutations": 5, "lasts": "20"}, client.token)[0] == 200
-    assert Experiment.open(place / "deeper/two").settings().escape_mutations == 5
+    assert Experiment.open(place / "deeper/two").settings().escape.mutations == 5
     before = Experiment.open(place / "deeper/two").version()
     assert client.order(key, {"reset_weights": True}, client.token)[0] == 200
-    assert Experiment.open(place / "deeper/two").settings().reset_version == before + 1
-    assert client.standing(key)["marks"][-1]["label"] == "weights reset"
+    assert Experiment.open(place / "deeper/two").settings().escape.reset_version == before + 1
+    assert client.status(key)["changes"][-1]["label"] == "weights reset"
     assert client.order(key, {"stop": True}, client.token)[0] == 200
     settings = Experiment.open(place / "deeper/two").settings()
     assert settings.individuals == 8
-    assert client.standing(key)["state"] == "finished"
-
-
-def test_who_ends_in_the_same_moment_stands_in_the_order_of_ids():
-    """As in a history: times are told in thousandths of a second, and tiny networks end in one of them."""
-    table, rng, truth = Table(), random.Random(0), []
-    for _ in range(300):
-        row = table.add(f"{rng.getrandbits(60):015x}")
-        table.put(row, finished=rng.randrange(100), fitness=0.5)
-        truth.append((table.get(row, "finished"), table.ids[row], row))
-    assert table.finished_rows().tolist() == [row for _, _, row in sorted(truth)]
-
-
-@pytest.mark.parametrize(("began", "left", "finishing"), [(-60, 3, True), (6, 9, False)])
-def test_time_goes_on_while_the_best_is_trained_to_the_end(tmp_path, monkeypatch, began, left, finishing):
-    """The last training takes minutes in which nobody finishes; one who joins after a pause has not worked in it."""
-    evolve(experiment(tmp_path / "e", "time=10", "finish=0.4"), 5)
-    population = DirectoryPopulation.open(tmp_path / "e")
-    population.create(make_birth())
-    now = max(row.result.finished for row in Experiment.open(tmp_path / "e").history().finished())
-    os.utime(tmp_path / "e" / "workers" / population.who / "info.json", (now + began, now + began))
-    reader = Reader(tmp_path / "e")
-    reader.refresh()
-    monkeypatch.setattr(standings.time, "time", lambda: now + 7)
-    told = standings.standing(reader)
-    assert (told["state"], told["finishing"]) == ("going", finishing)
-    assert told["seconds_left"] == pytest.approx(left, abs=1)
-    assert told["spent"]["seconds"] == pytest.approx(10 - told["seconds_left"])
-    population.close()
+    assert client.status(key)["state"] == "finished"
 
 
 def test_looking_writes_nothing_and_without_control_nothing_can_be_ordered(tmp_path):
@@ -328,8 +304,8 @@ def test_looking_writes_nothing_and_without_control_nothing_can_be_ordered(tmp_p
     before = everything(tmp_path)
     with dashboard(tmp_path / "e") as client:
         (key,) = client.keys().values()
-        best = wait_for(lambda: client.standing(key)["best"])["id"]
-        for path in ("", "/individuals", "/workers", "/curve", f"/lineage/{best}", f"/individuals/{best}"):
+        best = wait_for(lambda: client.status(key)["best"])["id"]
+        for path in ("", "/individuals", "/workers", "/records", f"/lineage/{best}", f"/individuals/{best}"):
             client.get(f"/api/experiments/{key}{path}")
         assert client.order(key, {"stop": True}, "")[0] == 403
     assert everything(tmp_path) == before
@@ -341,9 +317,9 @@ def test_names_that_no_text_can_hold_are_told_all_the_same(tmp_path):
     with dashboard(tmp_path) as client:
         ((name, key),) = client.keys().items()
         assert name == r"caf\xe9\n"
-        wait_for(lambda: client.standing(key)["rows"] >= 3)
+        wait_for(lambda: client.status(key)["rows"] >= 3)
         strange.rename(tmp_path.parent / f"{tmp_path.name}-away")
-        wait_for(lambda: client.standing(key)["state"] == "vanished")
+        wait_for(lambda: client.status(key)["state"] == "unreadable")
 
 
 def test_ctrl_c_ends_it_in_peace(tmp_path):
@@ -376,13 +352,13 @@ def test_a_directory_that_vanishes_keeps_what_was_read_and_may_come_back(tmp_pat
     evolve(experiment(tmp_path / "e"), 5)
     with dashboard(tmp_path) as client:
         key = client.keys()["e"]
-        wait_for(lambda: client.standing(key)["rows"] >= 5)
+        wait_for(lambda: client.status(key)["rows"] >= 5)
         (tmp_path / "e").rename(tmp_path.parent / f"{tmp_path.name}-away")
-        gone = wait_for(lambda: (found := client.standing(key))["state"] == "vanished" and found)
+        gone = wait_for(lambda: (found := client.status(key))["state"] == "unreadable" and found)
         assert gone["rows"] >= 5
         assert "There is no experiment" in gone["trouble"]
         (tmp_path.parent / f"{tmp_path.name}-away").rename(tmp_path / "e")
-        wait_for(lambda: client.standing(key)["state"] == "resting")
+        wait_for(lambda: client.status(key)["state"] == "idle")
 
 
 def test_damaged_entries_are_counted_and_nothing_else_suffers(tmp_path):
@@ -394,37 +370,12 @@ def test_damaged_entries_are_counted_and_nothing_else_suffers(tmp_path):
         log.write(b"torn")
     with dashboard(tmp_path / "e") as client:
         (key,) = client.keys().values()
-        told = wait_for(lambda: not (found := client.standing(key))["reading"] and found)
+        told = wait_for(lambda: not (found := client.status(key))["reading"] and found)
         assert told["damaged"] == 1
         assert told["census"]["foreign"] == 1
         assert told["spent"]["individuals"] >= 11
-        crew = client.get(f"/api/experiments/{key}/workers")
-        assert crew["foreign"] == ["0000/<img src=x>"]
-
-
-def test_a_reader_that_looks_all_the_time_counts_right_in_the_end(tmp_path):
-    made = experiment(tmp_path / "e")
-    reader, over = Reader(tmp_path / "e"), threading.Event()
-
-    def look():
-        while not over.is_set():
-            reader.refresh()
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        evolve(made, 150)
-    finally:
-        over.set()
-        thread.join()
-    reader.refresh()
-    history = made.history()
-    assert reader.trouble == ""
-    assert not reader.damaged
-    assert {i: chr(reader.table.get(r, "state")) for i, r in reader.table.rows.items()} == {
-        identity: row.state.value for identity, row in history.rows.items()
-    }
-    assert spent(reader.table).individuals == history.spending().individuals
+        workers = client.get(f"/api/experiments/{key}/workers")
+        assert workers["foreign"] == ["0000/<img src=x>"]
 
 
 def test_a_migrant_brings_its_ancestors_along(tmp_path):
@@ -444,7 +395,7 @@ def test_a_migrant_brings_its_ancestors_along(tmp_path):
     population.close()
     with dashboard(abroad.path) as client:
         (key,) = client.keys().values()
-        wait_for(lambda: client.standing(key)["rows"])
+        wait_for(lambda: client.status(key)["rows"])
         told = client.get(f"/api/experiments/{key}/lineage/{migrant.id}")["ancestors"]
     assert [one["id"] for one in told] == [*(link.id for link in line), migrant.id]
     assert {one["state"] for one in told} == {"elsewhere", "T"}
@@ -453,7 +404,7 @@ def test_a_migrant_brings_its_ancestors_along(tmp_path):
 def test_the_shape_of_unnamed_images_follows_from_a_record(tmp_path):
     made = experiment(tmp_path / "e")
     evolve(made, 6)
-    settings = changed(made.settings(), {"data": "/photographs/birds"})
+    settings = changed(made.settings(), {"data.source": "/photographs/birds"})
     for row in made.history().finished():
         told = Judge().evaluate(TrainingRequest(row.dna, seed=0)).evaluation
         found = image_of(settings, row.dna, told)

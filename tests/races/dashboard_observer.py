@@ -18,11 +18,10 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from genepool.analysis import History
+from genepool.analysis import History, Observer
 from genepool.dashboard import export
-from genepool.dashboard.reader import Reader
 from genepool.population import DirectoryView
-from tests.support.dashboards import Client, dashboard, look_anew, wait_for
+from tests.support.dashboards import Client, dashboard, look_again, wait_for
 
 Everybody = dict[str, list[Any]]
 """State and fitness by ID."""
@@ -107,18 +106,18 @@ class Follower:
                 facts = map(_facts, rows["state"], rows["fitness"])
                 self.everybody.update(zip(rows["id"], facts, strict=True))
                 self._cursor = cursor
-            elif name == "standing":
+            elif name == "status":
                 self.troubles.add(document["trouble"])
             elif self._cursor:
-                self.troubles.add("its feed begin anew")
+                self.troubles.add("its feed start again")
             if self._over.is_set() or number == STAYS:
                 break
         feed.close()
 
     def end(self) -> None:
         """After the last change: waits until it has been told."""
-        look_anew(self._client, self._key)
-        wait_for(lambda: self.troubles - {""} or self._client.standing(self._key)["cursor"] == self._cursor)
+        look_again(self._client, self._key)
+        wait_for(lambda: self.troubles - {""} or self._client.status(self._key)["cursor"] == self._cursor)
         self._over.set()
         self._thread.join()
 
@@ -142,13 +141,13 @@ def main() -> None:
 
 def look(place: Path, over: threading.Event) -> dict[str, Any]:
     """What a reader knows in the end, and which faults it met."""
-    reader, troubles = Reader(place), set()
+    observer, troubles = Observer(place), set()
     while not over.wait(0.05):
-        reader.refresh()
-        troubles.add(reader.trouble)
-    reader.refresh()
-    troubles |= {reader.trouble, *reader.damaged}
-    table = reader.table
+        observer.refresh()
+        troubles.add(observer.trouble)
+    observer.refresh()
+    troubles |= {observer.trouble, *observer.reader.damaged}
+    table = observer.table
     everybody = {
         who: _facts(chr(table.get(row, "state")), table.get(row, "fitness")) for who, row in table.rows.items()
     }

@@ -11,9 +11,9 @@ TICK = re.compile(r"<!-- (\d+) -->")
 """matplotlib writes each text of an SVG as a comment before its outlines."""
 
 
-def panel(end, marks=()):
+def panel(end, changes=()):
     dots = [Dot(str(i), "", end * (i + 1) / 10, flops=5, fitness=0.05 * i, alive=i > 7) for i in range(10)]
-    return Panel(f"until {end}", dots, marks)
+    return Panel(f"until {end}", dots, changes)
 
 
 @pytest.mark.parametrize("ends", [(2, 100), (100, 2)], ids=["a short one first", "a long one first"])

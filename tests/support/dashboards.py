@@ -50,7 +50,14 @@ class Judge:
 
 def experiment(directory: Path, *settings: str) -> Experiment:
     """A small one that goes on until it is stopped, with the paper's mutations."""
-    words = ["time=0", "population_size=6", "durability=fast", "set_point=damped", "lease=5", *settings]
+    words = [
+        "budget.time=none",
+        "population.size=6",
+        "population.durability=fast",
+        "population.set_point=damped",
+        "population.lease=5",
+        *settings,
+    ]
     return Experiment.create(directory, override(preset("faithful"), words))
 
 
@@ -58,11 +65,11 @@ def evolve(where: Experiment, births: int) -> None:
     """Really evolves in the directory, with one worker, for so many births."""
     judge, ledger = Judge(), Ledger(where.view())
     ledger.refresh()
-    goal = len(ledger.entries) + births
+    goal = len(ledger) + births
 
     def enough() -> str | None:
         ledger.refresh()
-        return "enough" if len(ledger.entries) >= goal else None
+        return "enough" if len(ledger) >= goal else None
 
     worker = where.worker(0, lambda version: judge, Surroundings(reason_to_stop=enough))
     worker.run()
@@ -116,7 +123,7 @@ class Client:
     def keys(self) -> dict[str, str]:
         return {one["name"]: one["key"] for one in self.get("/api/experiments")["experiments"]}
 
-    def standing(self, key: str) -> Any:
+    def status(self, key: str) -> Any:
         return self.get(f"/api/experiments/{key}")
 
     def events(self, key: str, since: str = "", last: str = "") -> Iterator[tuple[str, str, Any]]:
@@ -157,11 +164,11 @@ def dashboard(place: Path, *options: str) -> Iterator[Client]:
     assert errors == ""
 
 
-def look_anew(client: Client, key: str) -> None:
-    """Waits for a look of the dashboard that has begun from now on; one that is under way may have missed something."""
+def look_again(client: Client, key: str) -> None:
+    """Wait for a refresh that started after this call; one in progress may have missed something."""
     now = time.time()
-    ended = wait_for(lambda: (at := client.standing(key)["seen_at"]) > now and at)
-    wait_for(lambda: client.standing(key)["seen_at"] > ended)
+    ended = wait_for(lambda: (at := client.status(key)["seen_at"]) > now and at)
+    wait_for(lambda: client.status(key)["seen_at"] > ended)
 
 
 def wait_for(true: Callable[[], Any], seconds: float = PATIENCE) -> Any:

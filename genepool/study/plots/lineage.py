@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from genepool.analysis import Diagram, Dot
+from genepool.analysis import Diagram, Dot, chain
 from genepool.study.plots.axes import MANY, save, time_axis
 from genepool.study.plots.progress import ALIVE, DEAD, RECORD
 
@@ -174,11 +174,10 @@ def _around(family: list[str], main: str | None) -> list[str]:
 
 
 def line_of(rows: Sequence[Dot], best: str) -> list[str]:
-    """From the first known ancestor to the best."""
-    parent = {dot.id: dot.parent for dot in rows}
-    found: list[str] = []
-    name = best
-    while name in parent and name not in found:
-        found.append(name)
-        name = parent[name]
-    return found[::-1]
+    """From the first known ancestor to the best individual."""
+    parents = {dot.id: dot.parent for dot in rows}
+
+    def parent(child: str) -> str | None:
+        return parents[child] if parents[child] in parents else None
+
+    return chain(best, parent) if best in parents else []

@@ -1,4 +1,4 @@
-"""Progress of an experiment, as the paper's first figure: one dot an individual, time against accuracy."""
+"""The progress of an experiment, as in the paper's Figure 1: one dot per individual, time against accuracy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genepool.analysis import Mark, Row
+from genepool.analysis import Annotation, Row
 from genepool.errors import StorageError, shown
 from genepool.population import State
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import BboxBase
 
-ALIVE, DEAD, RECORD, MARK = "#1f5fbf", "#b0b0b0", "#d97706", "#7a1f5f"
+ALIVE, DEAD, RECORD, NOTE = "#1f5fbf", "#b0b0b0", "#d97706", "#7a1f5f"
 LEVELS = 18
-"""Lines of labels that fit into the figure, one below the other."""
+"""The number of lines of labels that fit into the figure."""
 
 
-def draw_progress(rows: Sequence[Row], path: Path, marks: Sequence[Mark] = ()) -> None:
-    """Draws the finished individuals, which stand in the order in which they became alive, and what was done then."""
-    figure = progress_figure(rows, marks)
+def draw_progress(rows: Sequence[Row], path: Path, annotations: Sequence[Annotation] = ()) -> None:
+    """Draw the individuals in the order in which they became alive, and the changes of settings."""
+    figure = progress_figure(rows, annotations)
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:
         raise StorageError(f"The figure cannot be written to '{shown(path)}': {error.strerror or error}.") from None
 
 
-def progress_figure(rows: Sequence[Row], marks: Sequence[Mark] = ()) -> Figure:
-    """The same, not yet written."""
+def progress_figure(rows: Sequence[Row], annotations: Sequence[Annotation] = ()) -> Figure:
+    """The figure itself."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -54,23 +54,23 @@ def progress_figure(rows: Sequence[Row], marks: Sequence[Mark] = ()) -> Figure:
     axes.grid(alpha=0.25)
     axes.legend(loc="lower right", frameon=False)
     axes.set_title(f"{len(rows)} individuals", loc="left", fontsize=10)
-    if marks:
-        _mark(figure, axes, [(max(0.0, mark.time - start) / scale, mark.label) for mark in marks])
+    if annotations:
+        _annotate(figure, axes, [(max(0.0, note.time - start) / scale, note.label) for note in annotations])
     return figure
 
 
-def _mark(figure: Figure, axes: Axes, marks: Sequence[tuple[float, str]]) -> None:
-    """A dashed line and a label for each, at the first height at which the label overlaps no other."""
-    axes.set_xlim(right=max(axes.get_xlim()[1], 1.02 * max(x for x, _ in marks)))
-    for x, _ in marks:
-        axes.axvline(x, color=MARK, linestyle="--", linewidth=0.9, zorder=1)
-    figure.draw_without_rendering()  # fixes the axes: only then are widths of labels known on its scale
+def _annotate(figure: Figure, axes: Axes, notes: Sequence[tuple[float, str]]) -> None:
+    """Draw a dashed line and a label for each, at the first height at which the label overlaps no other."""
+    axes.set_xlim(right=max(axes.get_xlim()[1], 1.02 * max(x for x, _ in notes)))
+    for x, _ in notes:
+        axes.axvline(x, color=NOTE, linestyle="--", linewidth=0.9, zorder=1)
+    figure.draw_without_rendering()  # fixes the axes, which the widths of labels depend on
     left, right = axes.get_xlim()
     taken: list[BboxBase] = []
-    for x, label in marks:
+    for x, label in notes:
         side = "right" if x > (left + right) / 2 else "left"
         text = axes.text(
-            x, 1.0, f" {label} ", fontsize=7, color=MARK, ha=side, va="top", transform=axes.get_xaxis_transform(),
+            x, 1.0, f" {label} ", fontsize=7, color=NOTE, ha=side, va="top", transform=axes.get_xaxis_transform(),
         )  # fmt: skip
         for level in range(LEVELS):
             text.set_y(0.99 - level / LEVELS)
@@ -78,12 +78,12 @@ def _mark(figure: Figure, axes: Axes, marks: Sequence[tuple[float, str]]) -> Non
             if not any(box.overlaps(other) for other in taken):
                 taken.append(box)
                 break
-        else:  # more than can be read; the line is there
+        else:  # too many to read; the line stays
             text.remove()
 
 
 def _start(rows: Sequence[Row]) -> float:
-    """When the first training began."""
+    """The wall clock time at which the first training started."""
     results = [row.result for row in rows if row.result is not None]
     return min((r.finished - float(r.metrics.get("seconds", 0.0)) for r in results), default=0.0)
 
@@ -99,7 +99,7 @@ def _points(rows: Sequence[Row], start: float) -> tuple[list[float], list[float]
 
 
 def _records(rows: Sequence[Row]) -> list[float]:
-    """The accuracy of the fittest so far."""
+    """The accuracy of the fittest individual so far."""
     fitness, accuracy, records = float("-inf"), 0.0, []
     for row in rows:
         if row.fitness is not None:

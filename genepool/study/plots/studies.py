@@ -184,7 +184,7 @@ class Panel(NamedTuple):
 
     title: str
     dots: Sequence[Dot]
-    marks: Sequence[tuple[float, str]]
+    changes: Sequence[tuple[float, str]]
     """Seconds, and what changed then."""
 
 
@@ -202,7 +202,7 @@ def draw_escapes(panels: Sequence[Panel], path: Path) -> None:
             s=max(2.0, min(16.0, 4000 / max(1, len(fitness)))), linewidths=0,
             c=[ALIVE if dot.alive else DEAD for dot in panel.dots], rasterized=len(fitness) > MANY,
         )  # fmt: skip
-        for seconds, _ in panel.marks:
+        for seconds, _ in panel.changes:
             axes.axvline(seconds / scale, color=RECORD, linewidth=1.2, linestyle="--")
         percent_axis(axes, fitness)
         axes.set_ylabel("validation\naccuracy (%)")
@@ -218,7 +218,7 @@ def draw_escapes(panels: Sequence[Panel], path: Path) -> None:
 def _label(axes: Any, panel: Panel, scale: float) -> None:
     """What changed at each line, on the side of it that has more room."""
     middle = sum(axes.get_xlim()) / 2
-    for i, (seconds, text) in enumerate(panel.marks):
+    for i, (seconds, text) in enumerate(panel.changes):
         x = seconds / scale
         side, away = ("left", 3) if x < middle else ("right", -3)
         axes.annotate(

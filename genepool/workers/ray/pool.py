@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from genepool.errors import EngineError, GenepoolError, PopulationFormatError, StorageError
-from genepool.population.directory.served import ServedFiles
+from genepool.population import ServedFiles
 from genepool.workers.options import PoolOptions, RayOptions, WorkerFunctions, WorkerOptions, on_ray
 from genepool.workers.pool import RESERVE, WorkerPool, allowance
 from genepool.workers.ray.nodes import Ray, check_images, check_nodes, here, join, pinned, places

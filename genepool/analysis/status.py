@@ -1,0 +1,193 @@
+"""The status of an experiment: what it has spent and reached, how fast it goes, and what is left of its budget."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from genepool.analysis.observer import Observer
+from genepool.analysis.spending import (
+    RECENT,
+    Interval,
+    Overhead,
+    overhead,
+    overhead_by_worker,
+    spending,
+)
+from genepool.analysis.table import Progress, Table
+from genepool.analysis.workers import at_work_since
+from genepool.evolution.budget import Budget, BudgetUse, Spending
+from genepool.evolution.escape import Escape
+from genepool.evolution.final_phase import FinalPhase
+from genepool.population import Census
+
+MOMENT = 5.0
+"""Seconds; a worker that has just finished an individual will soon start the next."""
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings in force that a status depends on."""
+
+    budget: Budget = Budget()
+    escape: Escape = Escape()
+    final_phase: FinalPhase = FinalPhase()
+
+
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """Averages over the last minutes."""
+
+    individuals_per_minute: float = 0.0
+    flops_per_second: float = 0.0
+
+
+class Best(msgspec.Struct, frozen=True, kw_only=True):
+    """The living individual of highest fitness."""
+
+    index: int
+    """Its row number."""
+    id: str
+    fitness: float
+    accuracy: float
+    network: str
+    """The architecture in one line."""
+
+
+class Records(msgspec.Struct, frozen=True, kw_only=True):
+    """Each new best fitness and how far the experiment was then; the last entry is the latest individual."""
+
+    individuals: list[int]
+    seconds: list[float]
+    flops: list[float]
+    best: list[float]
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The status at one moment."""
+
+    state: Literal["running", "idle", "finished", "empty", "reading", "unreadable"]
+    """`idle`: no worker is active; `empty`: there are no individuals yet."""
+    trouble: str
+    """Why the directory cannot be read at present."""
+    now: float
+    census: Census
+    spent: Spending
+    """Its seconds include trainings in progress."""
+    rate: Rate
+    overhead: Overhead
+    recent_overhead: Overhead
+    """The overhead of the last minutes."""
+    workers: dict[str, Overhead]
+    """What each worker has trained."""
+    recent_workers: dict[str, Overhead]
+    """What each worker has trained in the last minutes."""
+    best: Best | None
+    records: Records
+    last: str
+    """The ID of the individual that finished last."""
+    last_finished: float | None
+    over: str | None
+    """Why the experiment is over."""
+    seconds_left: float | None
+    """The time until the first limit is reached at the present rate."""
+    final_phase: BudgetUse | None
+    """What is left of the budget, if the rest of it is for the best individual."""
+    escape: str
+    """The alarm, or the phase of more mutations that is in force."""
+
+
+def status_of(observer: Observer, terms: Terms, *, also: Interval | None = None) -> Status:
+    """The status as of the observer's last refresh, with the time of a run in progress if the caller knows it."""
+    now = time.time()
+    with observer.lock:
+        table, census = observer.table, observer.census
+        spent, progress = spending(table, also), table.progress()
+        rate, index, recent = _rate(table, progress, now), table.best(), now - RECENT
+        totals = overhead(table), overhead(table, recent), overhead_by_worker(table), overhead_by_worker(table, recent)
+        last = int(progress.rows[-1]) if len(progress.rows) else None
+        last_finished = None if last is None else float(progress.finished[-1])
+    since = at_work_since(observer, now)
+    if since is not None and also is None:
+        # The final training of the best may take two fifths of the time, and has no record until it ends.
+        running = max(0.0, now - max(since, last_finished or 0.0))
+        spent = msgspec.structs.replace(spent, seconds=spent.seconds + running)
+    is_active = since is not None or (last_finished is not None and now - last_finished < MOMENT)
+    over = terms.budget.over(spent)
+    state = _state(observer, census, over, is_active)
+    use = terms.budget.use(spent)
+    return Status(
+        state=state,
+        trouble=observer.trouble,
+        now=now,
+        census=census,
+        spent=spent,
+        rate=rate,
+        overhead=totals[0],
+        recent_overhead=totals[1],
+        workers=totals[2],
+        recent_workers=totals[3],
+        best=None if index is None else _best(observer, index),
+        records=records_of(progress),
+        last="" if last is None else table.ids[last],
+        last_finished=last_finished,
+        over=over,
+        seconds_left=_seconds_left(terms.budget, spent, rate) if state == "running" else None,
+        final_phase=use if state == "running" and use.left and terms.final_phase.has_begun(use) else None,
+        escape=terms.escape.told(spent),
+    )
+
+
+def _rate(table: Table, progress: Progress, now: float) -> Rate:
+    if not len(progress.rows):
+        return Rate()
+    recent = progress.rows[progress.finished > now - RECENT]
+    began = float((progress.finished - table.column("seconds")[progress.rows]).min())
+    window = max(1.0, min(RECENT, now - began))
+    flops = float(table.column("flops")[recent].sum())
+    return Rate(individuals_per_minute=len(recent) * 60 / window, flops_per_second=flops / window)
+
+
+def _seconds_left(budget: Budget, spent: Spending, rate: Rate) -> float | None:
+    guesses = [budget.time - spent.seconds] if budget.time else []
+    if budget.individuals and rate.individuals_per_minute > 0:
+        guesses.append((budget.individuals - spent.individuals) * 60 / rate.individuals_per_minute)
+    if budget.flops and rate.flops_per_second > 0:
+        guesses.append((budget.flops - spent.flops) / rate.flops_per_second)
+    return max(0.0, min(guesses)) if guesses else None
+
+
+def _best(observer: Observer, index: int) -> Best:
+    table = observer.table
+    return Best(
+        index=index,
+        id=table.ids[index],
+        fitness=table.get(index, "fitness"),
+        accuracy=table.get(index, "accuracy"),
+        network=observer.network(table.ids[index]),
+    )
+
+
+def records_of(progress: Progress) -> Records:
+    """Each new best, and the latest individual."""
+    chosen = progress.is_record.copy()
+    chosen[-1:] = True
+    return Records(
+        individuals=(np.nonzero(chosen)[0] + 1).tolist(),
+        seconds=np.round(progress.elapsed[chosen], 3).tolist(),
+        flops=progress.spent[chosen].tolist(),
+        best=np.round(progress.best[chosen], 6).tolist(),
+    )
+
+
+def _state(
+    observer: Observer, census: Census, over: str | None, is_active: bool
+) -> Literal["running", "idle", "finished", "empty", "reading", "unreadable"]:
+    if observer.trouble:
+        return "unreadable"
+    if over is not None and not census.training:
+        return "finished"
+    if not len(observer.table):
+        return "reading" if observer.reading else "empty"
+    return "running" if is_active else "idle"
