@@ -24,7 +24,7 @@ from genepool.population import Birth, Fossil, Individual, Result, State
 from genepool.population.directory import names
 from genepool.population.directory.archive import Archive
 from genepool.population.directory.files import Files
-from genepool.population.directory.writer import promise
+from genepool.population.directory.writer import stored_files
 from genepool.settings import override, preset
 
 WORKERS = 50
@@ -35,7 +35,12 @@ A_DAY = 86400.0
 
 def large(place: Path, count: int, alive: int) -> Experiment:
     """The paper's experiment after so many individuals."""
-    words = ["data=cifar-10", "durability=fast", "set_point=damped", f"population_size={alive}"]
+    words = [
+        "data.source=cifar-10",
+        "population.durability=fast",
+        "population.set_point=damped",
+        f"population.size={alive}",
+    ]
     experiment = Experiment.create(place, override(preset("paper"), words))
     grow(experiment, count, alive)
     return experiment
@@ -108,7 +113,7 @@ def _result(birth: Birth, attempt: str, progress: float, rng: random.Random) -> 
         attempt=attempt,
         fitness=round(fitness, 6),
         metrics=_metrics(progress, rng),
-        files=promise({names.WEIGHTS: WEIGHTS}),
+        files=stored_files({names.WEIGHTS: WEIGHTS}),
         finished=birth.created + 100,
     )
 
@@ -140,7 +145,7 @@ def _fossil(birth: Birth, result: Result, who: str) -> Fossil:
         owner=who,
         why="lost",
     )
-    return Fossil(name=names.encode(dead), birth=birth, result=result)
+    return Fossil(individual=dead, birth=birth, result=result)
 
 
 def _live(experiment: Experiment, birth: Birth, result: Result) -> None:

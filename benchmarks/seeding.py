@@ -16,8 +16,8 @@ from genepool.experiment import Experiment
 from genepool.mutations import apply
 from genepool.population import Birth, Individual, Result, State
 from genepool.population.directory import names
-from genepool.population.directory.writer import promise
-from genepool.settings import Settings
+from genepool.population.directory.writer import stored_files
+from genepool.settings import Settings, changed
 
 WEIGHTS = Random(0).randbytes(10_000)
 VERTICES = 10
@@ -44,8 +44,14 @@ def ancestor() -> DNA:
 
 def settings_for(size: int) -> Settings:
     """Settings under which evolution goes on for ever and networks neither grow nor shrink."""
-    return Settings(
-        data="fashion-mini", population_size=size, set_point="damped", mutation_odds=dict.fromkeys(SIZE_KEEPING, 1.0)
+    return changed(
+        Settings(),
+        {
+            "data.source": "fashion-mini",
+            "population.size": size,
+            "population.set_point": "damped",
+            "breeding.odds": dict.fromkeys(SIZE_KEEPING, 1.0),
+        },
     )
 
 
@@ -53,7 +59,7 @@ def seed_population(root: Path, size: int) -> Experiment:
     """An experiment with so many living individuals."""
     experiment = Experiment.create(root, settings_for(size))
     rng, who, dna = Random(size), names.make_who(Random(size).randbytes), msgspec.Raw(encode(ancestor()).encode())
-    files = promise({names.WEIGHTS: WEIGHTS})
+    files = stored_files({names.WEIGHTS: WEIGHTS})
     weights = root
     for number in range(size):
         identity = names.make_id(number + 1, rng.randbytes(10))

@@ -13,8 +13,7 @@ from genepool.analysis.history import Row
 from genepool.analysis.reader import UNREADABLE, Reader
 from genepool.analysis.table import Table
 from genepool.errors import ConcurrencyError, DataError, GenepoolError, SettingsError, StorageError, shown
-from genepool.population import Census, DirectoryView, Files, Fossil, Individual, State
-from genepool.population.directory import names
+from genepool.population import Census, DirectoryView, Files, Fossil, Individual, State, printable
 
 _ATTEMPTS = 3
 _SETTLE_EVERY = 10_000
@@ -88,7 +87,7 @@ class Observer:
             self.census = sweep.census()
             self.training = [i for i in sweep.individuals if i.state is State.TRAINING]
             self.quarantined = [i for i in sweep.individuals if i.state is State.QUARANTINED]
-            self.foreign = [names.printable(name) for name in sweep.foreign]
+            self.foreign = [printable(name) for name in sweep.foreign]
 
     # -- single records ------------------------------------------------------------------------------------------------
 
@@ -123,9 +122,7 @@ class Observer:
             fossil = msgspec.json.decode(document, type=Fossil)
         except UNREADABLE as error:
             raise DataError(f"The record of individual {identity} is damaged: {error}.") from None
-        individual = names.parse(fossil.name)
-        assert individual is not None  # the reader has checked it
-        return Row(individual=individual, birth=fossil.birth, result=fossil.result)
+        return Row(individual=fossil.individual, birth=fossil.birth, result=fossil.result)
 
     def _living(self, identity: str) -> Row | None:
         individual = self.view.find(identity)

@@ -13,11 +13,19 @@ from typing import NamedTuple
 import msgspec
 
 from genepool.errors import ConcurrencyError, DataError, StorageError
-from genepool.population import Birth, DirectoryView, Fossil, Individual, Result, State, StoredFile
-from genepool.population.directory import names
-from genepool.population.directory.archive import Event
-from genepool.population.directory.log import Place
-from genepool.population.directory.shards import Known, Sweep
+from genepool.population import (
+    Birth,
+    DirectoryView,
+    Event,
+    Fossil,
+    Individual,
+    Known,
+    Place,
+    Result,
+    State,
+    StoredFile,
+    Sweep,
+)
 
 LATEST_EVENTS = 200
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
@@ -59,7 +67,7 @@ class BriefResult(msgspec.Struct):
 class BriefFossil(msgspec.Struct):
     """A fossil decoded only as far as the table needs it, which is several times as fast as decoding all of it."""
 
-    name: str
+    individual: Individual
     birth: BriefBirth
     result: BriefResult | None = None
 
@@ -107,8 +115,10 @@ class Reader:
         self.sweep, self._listed = self._view.sweep_again(self._listed)
         before, self._up_to_date = self._up_to_date, {}
         for individual in self.sweep.individuals:
+            if individual.state in _TRANSIENT:
+                continue  # nothing of it was read, so it must not count as known later
             known = before.get(individual.id)
-            if known is not individual and individual.state not in _TRANSIENT:
+            if known is not individual:
                 seen = self._read(individual, known)
                 if seen is None:
                     continue
@@ -134,20 +144,17 @@ class Reader:
 
     def _read_logs(self) -> Iterator[Seen]:
         for place, document in self._tail.lines():
-            folder, _, name = place.path.rpartition("/")
-            who = folder.rpartition("/")[2]
-            if not name.startswith("archive"):
-                self._latest.append((who, document))
+            if place.kind != "archive":
+                self._latest.append((place.who, document))
                 continue
             try:
                 fossil = self._fossils.decode(document)
-                individual = names.parse(fossil.name)
-                if individual is None or individual.id != fossil.birth.id:
-                    raise ValueError("the name and the birth record differ")
+                if fossil.individual.id != fossil.birth.id:
+                    raise ValueError("the individual and the birth record differ")
             except UNREADABLE:
-                self.damaged.add(f"{who}/{name}:{place.start}")
+                self.damaged.add(str(place))
                 continue
-            yield Seen(individual, fossil.birth, fossil.result, place)
+            yield Seen(fossil.individual, fossil.birth, fossil.result, place)
 
     def bytes_of_logs(self) -> int:
         """The size of the archives and event logs on the disk."""

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genepool.analysis.reader import BriefBirth, BriefMetrics, BriefResult, Seen
-from genepool.population import Birth, Result, State
-from genepool.population.directory.log import Place
+from genepool.population import Birth, Place, Result, State, worker_of
 
 NAN = float("nan")
 SEVERAL = "several"
@@ -152,7 +151,7 @@ class Table:
         if birth is not None:
             values |= {**_birth_values(birth), "mutation": self.mutations.number(_mutation(birth))}
         if result is not None:
-            values |= {**_result_values(result), "worker": self.workers.number(result.attempt.partition("-")[2])}
+            values |= {**_result_values(result), "worker": self.workers.number(worker_of(result.attempt))}
         elif individual.state is State.TRAINING:
             values["worker"] = self.workers.number(individual.owner)
         if place is not None:

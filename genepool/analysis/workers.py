@@ -14,9 +14,7 @@ import msgspec
 
 from genepool.analysis.observer import Observer
 from genepool.analysis.spending import RECENT, Overhead, overhead_by_worker
-from genepool.population import Individual
-from genepool.population.directory.workers import HEARTBEAT, INFO, HeartbeatMonitor
-from genepool.population.individual import FREE
+from genepool.population import FREE, HEARTBEAT, INFO, HeartbeatMonitor, Individual
 
 QUIET = 30.0
 """Seconds; clocks differ a little, and heartbeats are late on a busy machine."""

@@ -24,9 +24,9 @@ from genepool.errors import StorageError, shown
 @JSON
 def check(directory: Path, as_json: bool) -> None:
     """Checks that nothing in DIR is lost, doubled, damaged or orphaned; exit code 1 and the place if something is."""
-    from genepool.population.check import check as inspect
+    from genepool.population import check_directory
 
-    report = inspect(directory)
+    report = check_directory(directory)
     if as_json:
         click.echo(json_text(report))
     else:

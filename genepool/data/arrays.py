@@ -15,7 +15,7 @@ from genepool.errors import DataError
 
 
 class ArraySource:
-    """Arrays in memory: pixels as bytes, or as floats in 0..1 or in 0..255; labels as integers or as text.
+    """Arrays in memory: pixels as bytes or as floats in 0..1 or 0..255; labels as integers or strings.
 
     Images are (n, height, width) or (n, height, width, channels). A part that is not given is split off.
     """
@@ -78,7 +78,7 @@ class ArraySource:
 
     def _part(self, pixels: NDArray[Any], labels: NDArray[Any], x: str, y: str) -> Images:
         if len(pixels) != len(labels):
-            raise DataError(f"{x} holds {len(pixels)} images, but {y} holds {len(labels)} labels; give one for each.")
+            raise DataError(f"{x} has {len(pixels)} images, but {y} has {len(labels)} labels; give one for each.")
         self._check_known(labels, y)
         return Images(
             pixels=_bytes(_four_dimensional(pixels, x), self._scale, x),
@@ -87,10 +87,10 @@ class ArraySource:
 
     def _check_known(self, labels: NDArray[Any], y: str) -> None:
         if (labels.dtype.kind == "U") != (self._values.dtype.kind == "U"):
-            raise DataError(f"{y} must be of the same kind as the training labels: all text, or all integers.")
+            raise DataError(f"{y} must be of the same kind as the training labels: all text or all integers.")
         unknown = np.setdiff1d(labels, self._values)
         if len(unknown):
-            raise DataError(f"{y} holds the label '{unknown[0]}', which is not among the classes of the training part.")
+            raise DataError(f"{y} contains the label '{unknown[0]}', which does not occur in the training part.")
 
     def _check_class_sizes(self) -> None:
         counts = np.bincount(self._images.labels, minlength=len(self.classes))
@@ -98,17 +98,17 @@ class ArraySource:
         for name, count in zip(self.classes, counts, strict=True):
             if count < needed:
                 raise DataError(
-                    f"The class '{name}' has {count} of at least {needed} images that a split needs; add some."
+                    f"The class '{name}' has {count} of the {needed} or more images that a split needs; add some."
                 )
 
 
 def pixel_scale(x: ArrayLike, what: str = "X") -> float:
-    """What the pixels of images are multiplied with to lie in 0..255: 255 for floats up to 1, else 1."""
+    """Return the factor that brings pixels to 0..255: 255 for floats up to 1, else 1."""
     return _scale(_array(x, what), what)
 
 
 def to_pixels(x: ArrayLike, scale: float, what: str = "X") -> NDArray[np.uint8]:
-    """Images as bytes (n, height, width, channels), by a scale that was found on the training images."""
+    """Return images as bytes (n, height, width, channels), with the scale of the training images."""
     return _bytes(_four_dimensional(_array(x, what), what), scale, what)
 
 
@@ -116,9 +116,9 @@ def _array(values: ArrayLike, what: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:
-        raise DataError(f"{what} is no array ({error}); give every image the same shape.") from error
+        raise DataError(f"{what} is not an array ({error}); give every image the same shape.") from error
     if array.dtype.hasobject:
-        raise DataError(f"{what} holds Python objects; give plain numbers or text.")
+        raise DataError(f"{what} contains Python objects; give plain numbers or text.")
     if array.size == 0:
         raise DataError(f"{what} is empty.")
     return array
@@ -128,23 +128,23 @@ def _labels(labels: NDArray[Any], what: str) -> NDArray[Any]:
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        raise DataError(f"{what} must be one label an image, not of the shape {labels.shape}.")
+        raise DataError(f"{what} must have one label per image, not the shape {labels.shape}.")
     if labels.dtype.kind not in "iubUS":
-        raise DataError(f"{what} must be integers or text, not {labels.dtype}; convert it, as by y.astype(int).")
+        raise DataError(f"{what} must be integers or text, not {labels.dtype}; convert it, e.g. with y.astype(int).")
     if labels.dtype.kind == "S":
         try:
             return np.char.decode(labels, "utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(f"{what} holds bytes that are not UTF-8 text; give text or integers.") from error
+            raise DataError(f"{what} contains bytes that are not UTF-8 text; give text or integers.") from error
     return labels
 
 
 def _class_values(labels: NDArray[Any], classes: Sequence[str] | None) -> NDArray[Any]:
-    """The sorted labels that there are; with named classes, their positions 0, 1, ..."""
+    """Return the sorted labels that occur; with named classes, their positions 0, 1, ..."""
     values = np.unique(labels)
     if len(values) < 2:
         raise DataError(
-            f"There must be at least two classes, but y holds {len(values)} class for {len(labels)} sample(s)."
+            f"There must be at least two classes, but y has {len(values)} class for {len(labels)} sample(s)."
         )
     if classes is None:
         return values
@@ -154,7 +154,7 @@ def _class_values(labels: NDArray[Any], classes: Sequence[str] | None) -> NDArra
 
 
 def _scale(pixels: NDArray[Any], what: str) -> float:
-    """What a pixel is multiplied with to lie in 0..255; decided once, on the training part."""
+    """Return the factor that brings pixels to 0..255; it is determined once, on the training part."""
     if pixels.dtype.kind not in "iubf":
         raise DataError(f"{what} must be numbers, not {pixels.dtype}.")
     if pixels.dtype.kind == "f":
@@ -179,14 +179,14 @@ def _bytes(pixels: NDArray[Any], scale: float, what: str) -> NDArray[np.uint8]:
     if pixels.dtype.kind not in "iubf":
         raise DataError(f"{what} must be numbers, not {pixels.dtype}.")
     if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
-        raise DataError(f"{what} holds pixels that are not finite numbers (NaN or infinity); replace them.")
+        raise DataError(f"{what} contains pixels that are not finite numbers (NaN or infinity); replace them.")
     low, high = float(pixels.min()) * scale, float(pixels.max()) * scale
     if low < 0.0 or high > 255.0:
         limits = "0..1" if scale == 255.0 else "0..255"
         raise DataError(
-            f"{what} holds pixels from {low / scale:g} to {high / scale:g}, outside of {limits}; scale them first."
+            f"{what} contains pixels from {low / scale:g} to {high / scale:g}, outside of {limits}; scale them first."
         )
     result = np.empty(pixels.shape, dtype=np.uint8)
-    for row, image in enumerate(pixels):  # one at a time: floats of the whole would take eight times the memory
+    for row, image in enumerate(pixels):  # one at a time: all of them as floats would take eight times the memory
         result[row] = np.rint(image * scale)
     return result

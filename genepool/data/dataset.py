@@ -1,6 +1,6 @@
-"""What training reads: a source's images split, measured, padded and kept as memory-mapped files.
+"""The data that training reads: a source's images, split, measured, padded and stored as memory-mapped files.
 
-All workers of a machine map the same files, so the images are in memory once. A prepared data set is a folder:
+All workers on a machine map the same files, so the images are in memory once. A prepared data set is a folder:
 
     <cache>/prepared/<name>-<key>/
       meta.json                 names, sizes, channel means; written last
@@ -9,7 +9,7 @@ All workers of a machine map the same files, so the images are in memory once. A
       validation_pixels.npy     uint8 (m, height, width, channels)
       validation_labels.npy     int64 (m,)
 
-It is built beside its place and renamed into it, so that it is whole or not there. It never holds a test image.
+It is built under a temporary name and renamed, so that it is complete or absent. It never contains a test image.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from genepool.dna.shapes import Shape
 from genepool.errors import DataError, shown
 
 FORMAT = 1
-"""Of the prepared files; another number makes them anew."""
+"""The version of the prepared files; another one causes them to be built again."""
 ATTEMPTS = 5
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
-"""What the system says when something is in the place already."""
+"""The errors of a rename to an existing target."""
 SAMPLE = 2048
-"""Validation images whose pixels are in a digest."""
+"""The number of validation images whose pixels are part of a digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dataset:
-    """Images for training and validation. The order within each part is random, and fair in every beginning."""
+    """Images for training and validation. Each part is in random order, and every prefix of it is a fair sample."""
 
     name: str
     classes: tuple[str, ...]
@@ -55,11 +55,11 @@ class Dataset:
     width: int
     channels: int
     pad: int
-    """Pixels on each side of a training image, from which crops are taken."""
+    """Pixels around each training image, for random crops."""
     flip: bool
     """Whether mirror images may be trained on."""
     mean: tuple[float, ...]
-    """Of each channel of the training part, on the scale 0..1."""
+    """The mean of each channel of the training part, on the scale 0..1."""
     std: tuple[float, ...]
     train_pixels: NDArray[np.uint8]
     train_labels: NDArray[np.int64]
@@ -87,7 +87,7 @@ class _Meta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     validation: int
 
     def arrays(self) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
-        """Shape and type of each file."""
+        """Return the shape and type of each file."""
         padded = (self.height + 2 * self.pad, self.width + 2 * self.pad, self.channels)
         return {
             "train_pixels": ((self.train, *padded), np.uint8),
@@ -98,9 +98,9 @@ class _Meta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def prepare(source: Source, *, cache: Path | None = None, seed: int = 0, pad: int = 4) -> Dataset:
-    """The data set of a source, from the cache if it was prepared before, otherwise built and kept there.
+    """Return the data set of a source from the cache; build it first if it is not there.
 
-    The seed chooses the validation part, where the source leaves that open, and the order of the images.
+    The seed determines the order of the images, and the validation part if the source does not.
     """
     root = (cache if cache is not None else cache_folder()) / "prepared"
     target = root / _folder_name(source, seed, pad)
@@ -112,14 +112,14 @@ def prepare(source: Source, *, cache: Path | None = None, seed: int = 0, pad: in
             _build(source, development, target, seed, pad)
         except OSError as error:
             raise DataError(
-                f"The prepared data cannot be written to '{shown(root)}' ({error.strerror or error}); free some space, "
-                f"or set GENEPOOL_CACHE to a folder that can be written."
+                f"The prepared data cannot be written to '{shown(root)}' ({error.strerror or error}); free some space "
+                f"or set GENEPOOL_CACHE to a writable folder."
             ) from error
     raise DataError(f"The prepared data in '{shown(target)}' keeps changing or vanishing; remove that folder.")
 
 
 def digest(data: Dataset) -> str:
-    """A text that is the same for the same images in the same order: all labels, and the images' sizes and moments."""
+    """Return a digest of the images and their order: all labels, sizes and moments, and a sample of the pixels."""
     facts = {name: getattr(data, name) for name in Dataset.__slots__ if not isinstance(getattr(data, name), np.ndarray)}
     found = hashlib.sha256(msgspec.json.encode(facts, order="sorted"))
     found.update(data.train_labels.tobytes())
@@ -129,7 +129,7 @@ def digest(data: Dataset) -> str:
 
 
 def portable(data: Dataset) -> Dataset:
-    """The same with plain arrays, which travel to other machines without being copied into a text first."""
+    """Return a copy with plain arrays, which serialise without an intermediate copy."""
     return dataclasses.replace(
         data,
         train_pixels=np.asarray(data.train_pixels),
@@ -146,17 +146,17 @@ def _folder_name(source: Source, seed: int, pad: int) -> str:
 
 
 def _open(folder: Path) -> Dataset | None:
-    """The prepared data set, or None when it is missing, half there or damaged."""
+    """Return the prepared data set, or None if it is missing, incomplete or damaged."""
     try:
         meta = msgspec.json.decode((folder / "meta.json").read_bytes(), type=_Meta)
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in meta.arrays()}
     except (OSError, ValueError, EOFError, msgspec.DecodeError):
         return None
-    whole = all(
+    complete = all(
         isinstance(arrays[name], np.memmap) and arrays[name].shape == shape and arrays[name].dtype == kind
         for name, (shape, kind) in meta.arrays().items()
     )
-    if not whole or meta.format != FORMAT:
+    if not complete or meta.format != FORMAT:
         return None
     facts = {name: value for name, value in msgspec.structs.asdict(meta).items() if name in Dataset.__slots__}
     return Dataset(**facts, **arrays)
@@ -165,14 +165,14 @@ def _open(folder: Path) -> Dataset | None:
 def _build(source: Source, development: Development, target: Path, seed: int, pad: int) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as temporary:
-        built = Path(temporary) / "whole"
+        built = Path(temporary) / "dataset"
         built.mkdir()
         _write(source, development, built, seed, pad)
         _publish(built, target, Path(temporary))
 
 
 def _publish(built: Path, target: Path, temporary: Path) -> None:
-    """Moves the folder into its place. One that is there already wins if it is whole, and is moved away if not."""
+    """Rename the folder to its target. If one is there already, it stays if complete and is moved away if not."""
     for attempt in range(ATTEMPTS):
         try:
             built.rename(target)
@@ -182,7 +182,7 @@ def _publish(built: Path, target: Path, temporary: Path) -> None:
                 raise
         if _open(target) is not None:
             return
-        with suppress(FileNotFoundError):  # somebody else may have moved it first
+        with suppress(FileNotFoundError):  # another process may have moved it first
             target.rename(temporary / f"damaged-{attempt}")
 
 
@@ -219,7 +219,7 @@ def _write(source: Source, development: Development, folder: Path, seed: int, pa
 
 
 def _split(development: Development, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which images are for training and which for validation, each part in a fair random order."""
+    """Return the indices of the training and the validation images, each in a fair random order."""
     rng = np.random.default_rng(seed)
     labels, mask = development.images.labels, development.validation
     if mask is None:
@@ -238,10 +238,10 @@ def _check_classes(source: Source, labels: NDArray[np.int64], trained: NDArray[n
 
 
 def _padded(images: Images, rows: NDArray[np.int64], pad: int, border: NDArray[np.uint8]) -> Iterator[NDArray[Any]]:
-    """The images in that order, framed; a few at a time.
+    """Yield the images in that order with a border, a few at a time.
 
-    The border is the channel mean, which normalisation turns into zero: He et al. (2016) subtract the mean before they
-    pad with zeros.
+    The border is the channel mean, which normalisation turns into zero: He et al. (2016) subtract the mean before
+    padding with zeros.
     """
     _, height, width, channels = images.pixels.shape
     step = at_a_time((height + 2 * pad) * (width + 2 * pad) * channels)
@@ -254,7 +254,7 @@ def _padded(images: Images, rows: NDArray[np.int64], pad: int, border: NDArray[n
 
 
 def _save(path: Path, shape: tuple[int, ...], kind: type[np.generic], parts: Iterator[NDArray[Any]]) -> None:
-    """A .npy file by ordinary writes: on a full disk they fail with an error, a memory map with a signal."""
+    """Write a .npy file with plain writes: on a full disk, these raise an error; a memory map would get a signal."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(kind)), "fortran_order": False, "shape": shape}
     with path.open("wb") as stream:
         np.lib.format.write_array_header_1_0(stream, header)

@@ -1,4 +1,4 @@
-"""Downloads official files: checked by digest, and visible under their name only when whole and right."""
+"""Downloads of official files, verified by digest. A file appears under its name only when complete and correct."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CHUNK = 1 << 16
 TIMEOUT = 30.0
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with the file's name, the bytes that have come, and the bytes to come in all (None: not known)."""
+"""Called with the file's name, the bytes received so far and the total (None: unknown)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """One file as its authors publish it."""
+    """A file as published by its authors."""
 
     name: str
     md5: str
@@ -33,11 +33,11 @@ class RemoteFile:
 
 
 class _DownloadError(Exception):
-    """One address did not give the file; the text says why."""
+    """One address did not deliver the file; the text says why."""
 
 
 def download(file: RemoteFile, folder: Path, progress: Progress | None = None) -> Path:
-    """Fetches the file into the folder and returns its path; leaves nothing behind when it fails."""
+    """Download the file into the folder and return its path; a failure leaves nothing behind."""
     reasons = []
     for url in file.urls:
         try:
@@ -46,7 +46,7 @@ def download(file: RemoteFile, folder: Path, progress: Progress | None = None) -
             reasons.append(f"{url}: {failed}")
     raise DataError(
         f"'{file.name}' could not be downloaded ({'; '.join(reasons)}); check the connection and try again, or put it "
-        f"into a folder '{shown(folder.name)}' and name the folder around that with --data-dir or GENEPOOL_DATA."
+        f"into a folder '{shown(folder.name)}' and give the parent of that with --data-dir or GENEPOOL_DATA."
     )
 
 
@@ -63,8 +63,8 @@ def _from_one_place(file: RemoteFile, url: str, folder: Path, progress: Progress
         return part.replace(folder / file.name)
     except OSError as error:
         raise DataError(
-            f"'{file.name}' cannot be written into '{shown(folder)}' ({error.strerror or error}); free some space, or "
-            f"set GENEPOOL_CACHE to a folder that can be written."
+            f"'{file.name}' cannot be written into '{shown(folder)}' ({error.strerror or error}); free some space or "
+            f"set GENEPOOL_CACHE to a writable folder."
         ) from error
     finally:
         if part is not None:
@@ -72,7 +72,7 @@ def _from_one_place(file: RemoteFile, url: str, folder: Path, progress: Progress
 
 
 def _receive(file: RemoteFile, url: str, stream: IO[bytes], progress: Progress | None) -> None:
-    """Copies the body into the stream; refuses one that is too short or has another digest."""
+    """Copy the body into the stream; refuse one that is too short or has the wrong digest."""
     digest, done = hashlib.md5(usedforsecurity=False), 0
     response = _opened(url)
     with response:

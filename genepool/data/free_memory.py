@@ -1,8 +1,6 @@
-"""How much memory is free on this machine, and whether images fit into it.
+"""The free memory of this machine, and whether images fit into it.
 
-How much memory is free on this machine.
-
-Whether images fit into memory; asked before they are read, since a system kills whoever takes too much.
+This is checked before images are read, since the system kills processes that take too much.
 """
 
 from __future__ import annotations
@@ -13,13 +11,13 @@ from pathlib import Path
 from genepool.errors import DataError
 
 NO_LIMIT = 2**60
-"""Control groups of version 1 say so by a number of about this size."""
+"""Version 1 control groups without a limit report a number of about this size."""
 
 
 def available(root: Path = Path("/")) -> int | None:
-    """Bytes that can be taken without swapping: of the machine, and of each control group around this process.
+    """Return the bytes that can be allocated without swapping: the least of the machine and all control groups.
 
-    None where the system does not tell. A container sees the whole machine's figures, but is killed at its group's.
+    None if the system does not say. A container sees the machine's figures but is killed at its group's limit.
     """
     return min([*_of_machine(root), *_of_groups(root)], default=None)
 
@@ -31,7 +29,7 @@ def _of_machine(root: Path) -> Iterator[int]:
 
 
 def _of_groups(root: Path) -> Iterator[int]:
-    """Of the process's own group and those around it; a container may not see the path, but sees the mount."""
+    """Yield the figures of the process's own group and its parents; a container may not see the path but the mount."""
     for line in _lines(root / "proc/self/cgroup"):
         _, kinds, path = line.split(":", 2)
         mount, limit, usage, old = (
@@ -50,12 +48,12 @@ def _of_groups(root: Path) -> Iterator[int]:
 
 
 def _figure(path: Path, name: str) -> int:
-    """Of a file of names and numbers; files that were read once are counted as used, but given up when asked for."""
+    """Return a figure from a file of names and numbers; cached file pages count as used but are reclaimed on demand."""
     return next((int(line.split()[1]) for line in _lines(path) if line.split()[:1] == [name]), 0)
 
 
 def _number(path: Path) -> int | None:
-    """The number in a file; None for a missing one, and for the word `max`."""
+    """Return the number in a file; None if it is missing or says `max`."""
     text = "".join(_lines(path)).strip()
     return int(text) if text.isdigit() else None
 
@@ -68,18 +66,18 @@ def _lines(path: Path) -> list[str]:
 
 
 PART = 2**22
-"""Pixels that are looked at or copied at a time, whatever the size of an image."""
+"""The number of pixels processed at a time."""
 
 
 def check_room(needed: int, what: str, advice: str) -> None:
-    """Refuses what would take more bytes than are free."""
+    """Refuse what would take more bytes than are free."""
     free = available()
     if free is not None and needed > free:
         raise DataError(
-            f"{what} would take {needed / 1e9:.1f} GB of memory, but {free / 1e9:.1f} GB are free here; {advice}."
+            f"{what} would take {needed / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are free; {advice}."
         )
 
 
 def at_a_time(values: int) -> int:
-    """How many images of so many values each."""
+    """Return the number of images, with that many values each, to process at a time."""
     return max(1, PART // values)

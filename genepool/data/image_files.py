@@ -1,6 +1,6 @@
-"""One image file: its facts from the header, and its pixels as bytes. The only module that decodes users' files.
+"""One image file: its header and its pixels as bytes. The only module that decodes users' files.
 
-Grey or colour, 1 to 16 bits, palettes, transparency (laid on white), cameras' orientation, animations (first frame).
+Grey or colour, 1 to 16 bits, palettes, transparency (on white), cameras' orientation, animations (first frame).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from genepool.errors import DataError, shown
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_PIXELS = 64_000_000
 STRIP = 2**20
-"""Pixels that are converted at a time."""
+"""The number of pixels converted at a time."""
 ORIENTATION = 0x0112
 GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N")
 SIXTEEN_BIT_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
@@ -32,7 +32,7 @@ DECODER_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, LookupError, MemoryError, OSError,
     RuntimeError, SyntaxError, TypeError, ValueError, struct.error, zlib.error, Image.DecompressionBombError,
 )  # fmt: skip
-"""What Pillow's decoders have been seen to raise, or may, on damaged files."""
+"""The exceptions that Pillow's decoders raise on damaged files."""
 TRANSPOSITIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -45,31 +45,31 @@ TRANSPOSITIONS = {
 
 
 class _UnusableError(Exception):
-    """A sound image whose pixels cannot be turned into bytes; the text says what they are."""
+    """A valid image whose pixels cannot be turned into bytes; the text says what they are."""
 
 
-class Facts(NamedTuple):
-    """What the header of an image file tells."""
+class ImageHeader(NamedTuple):
+    """The facts in the header of an image file."""
 
     height: int
-    """As seen: after the camera's orientation."""
+    """After applying the camera's orientation."""
     width: int
     grey: bool
 
 
-def read_facts(path: Path) -> Facts:
-    """Size and kind of an image, without decoding it; refuses what is no image, too large, or has a wrong checksum."""
+def read_header(path: Path) -> ImageHeader:
+    """Read size and kind without decoding; refuse files that are not images, too large, or have a wrong checksum."""
     with _opened(path) as image:
         width, height = image.size
         if image.format != "TIFF" and _orientation(image, decoded=False) >= 5:
             width, height = height, width
-        facts = Facts(height, width, _is_grey(image))
+        header = ImageHeader(height, width, _is_grey(image))
         image.verify()
-    return facts
+    return header
 
 
 def read_pixels(path: Path, *, height: int, width: int, channels: int) -> NDArray[np.uint8]:
-    """The image as (height, width, channels) bytes."""
+    """Read the image as (height, width, channels) bytes."""
     with _opened(path) as image:
         image.load()
         plain = _opaque(image, "L" if channels == 1 else "RGB")
@@ -83,7 +83,7 @@ def read_pixels(path: Path, *, height: int, width: int, channels: int) -> NDArra
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
-    """The image, its size checked; whatever goes wrong inside becomes a sentence that names the file."""
+    """Open the image and check its size; any error becomes a sentence that names the file."""
     try:
         _check_file(path)
         with _quiet(), path.open("rb") as stream:
@@ -92,11 +92,11 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         raise _too_large(path) from error
     except UnidentifiedImageError as error:
         raise DataError(
-            f"'{shown(path)}' is not an image that can be read (PNG, JPEG, WebP, GIF, BMP or TIFF); take it out."
+            f"'{shown(path)}' is not a readable image (PNG, JPEG, WebP, GIF, BMP or TIFF); remove it."
         ) from error
     except _UnusableError as error:
         raise DataError(
-            f"The image '{shown(path)}' cannot be used, because its pixels are {error}; save it with 8 or 16 bits a "
+            f"The image '{shown(path)}' cannot be used because its pixels are {error}; save it with 8 or 16 bits per "
             f"pixel."
         ) from error
     except DECODER_ERRORS as error:
@@ -105,7 +105,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Pillow warns and logs about what is odd in a file; our sentence says enough."""
+    """Silence Pillow's warnings and logs about odd files."""
     logger = logging.getLogger("PIL")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -119,18 +119,18 @@ def _quiet() -> Iterator[None]:
 
 def _damaged(path: Path, error: BaseException) -> DataError:
     if isinstance(error, OSError) and error.strerror is not None:  # the system's, not Pillow's
-        return DataError(f"'{shown(path)}' cannot be read ({error.strerror}); mend that or take it out.")
+        return DataError(f"'{shown(path)}' cannot be read ({error.strerror}); fix that or remove it.")
     reason = shown(str(error) or type(error).__name__)
-    return DataError(f"The image '{shown(path)}' is damaged or cut short ({reason}); replace it or take it out.")
+    return DataError(f"The image '{shown(path)}' is damaged or truncated ({reason}); replace or remove it.")
 
 
 def _check_file(path: Path) -> None:
-    """Before it is opened: opening a pipe would wait for ever."""
+    """Check the file before opening it: opening a pipe would block for ever."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise DataError(f"'{shown(path)}' is not a regular file; take it out.")
+        raise DataError(f"'{shown(path)}' is not a regular file; remove it.")
     if status.st_size == 0:
-        raise DataError(f"The image '{shown(path)}' is empty (0 bytes); replace it or take it out.")
+        raise DataError(f"The image '{shown(path)}' is empty (0 bytes); replace or remove it.")
 
 
 def _checked(path: Path, stream: IO[bytes]) -> Image.Image:
@@ -138,7 +138,7 @@ def _checked(path: Path, stream: IO[bytes]) -> Image.Image:
     if image.width * image.height > MAX_PIXELS:
         raise _too_large(path)
     if 0 in image.size:
-        raise DataError(f"The image '{shown(path)}' has no pixels; replace it or take it out.")
+        raise DataError(f"The image '{shown(path)}' has no pixels; replace or remove it.")
     return image
 
 
@@ -147,9 +147,9 @@ def _too_large(path: Path) -> DataError:
 
 
 def _orientation(image: Image.Image, *, decoded: bool) -> int:
-    """1 to 8 after Exif; 1 (upright) where there is none, or one that cannot be read."""
+    """Return the Exif orientation, 1 to 8; 1 (upright) if there is none or it cannot be read."""
     if not decoded and image.format == "PNG" and "exif" not in image.info:
-        return 1  # Pillow would decode the whole image to look for it behind the pixels
+        return 1  # Pillow would decode the image to search for it after the pixels
     try:
         value = image.getexif().get(ORIENTATION, 1)
     except DECODER_ERRORS:
@@ -162,14 +162,14 @@ def _is_grey(image: Image.Image) -> bool:
         return True
     if image.mode not in ("P", "PA") or image.palette is None:
         return False
-    # Not by getpalette(), which decodes the image first. An entry is three colours and perhaps a fourth byte.
+    # Not with getpalette(), which decodes the image first. An entry has three colours and possibly a fourth byte.
     raw, entry = bytes(image.palette.palette), len(image.palette.rawmode or image.palette.mode)
     colours = np.frombuffer(raw, dtype=np.uint8)[: len(raw) // entry * entry].reshape(-1, entry)[:, :3]
     return entry in (3, 4) and bool((colours == colours[:, :1]).all())
 
 
 def _opaque(image: Image.Image, mode: str) -> Image.Image:
-    """In the mode "L" or "RGB", what is transparent laid on white."""
+    """Convert to the mode "L" or "RGB", with transparent pixels on white."""
     if image.mode == mode and not image.has_transparency_data:
         return image
     if image.mode in SIXTEEN_BIT_MODES:
@@ -191,7 +191,7 @@ def _on_white(image: Image.Image, mode: str) -> Image.Image:
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:
-    """16 bit grey scaled to 8: Pillow's own conversion would clip it."""
+    """Scale 16-bit grey to 8 bits; Pillow's own conversion would clip it."""
     values = np.asarray(image)
     if values.min() < 0 or values.max() > 65535:
         raise _UnusableError("outside of 0..65535")
@@ -202,7 +202,7 @@ def _eight_bit(image: Image.Image) -> Image.Image:
 
 
 def _strips(image: Image.Image) -> Iterator[tuple[int, int]]:
-    """Rows at a time: several copies of the largest images, in wider numbers, would be a gigabyte."""
+    """Yield ranges of rows: several copies of the largest images in wider numbers would take a gigabyte."""
     step = max(1, STRIP // image.width)
     for top in range(0, image.height, step):
         yield top, min(top + step, image.height)

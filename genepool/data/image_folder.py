@@ -1,15 +1,11 @@
-"""A folder of images, one sub-folder per class: its files, and their pixels brought to one size.
+"""A folder of images of any size, one sub-folder per class, brought to one size.
 
-The files of a folder of images, one sub-folder a class, without opening any.
-
-flowers/                         flowers/
+    flowers/                         flowers/
       rose/  a.png b.jpg ...           train/  rose/ ... tulip/ ...
       tulip/ c.png ...                 val/    rose/ ... tulip/ ...      (optional)
                                        test/   rose/ ... tulip/ ...      (optional)
 
-Hidden files and what desktops leave behind are passed over; everything else must be an image.
-
-A folder of images, one sub-folder a class: of any size, grey or colour, brought to one size.
+Hidden files and desktop litter are ignored; everything else must be an image.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genepool.data.free_memory import check_room
-from genepool.data.image_files import read_facts, read_pixels
+from genepool.data.image_files import read_header, read_pixels
 from genepool.data.source import Development, Images
 from genepool.data.splits import held_out_mask
 from genepool.errors import DataError, SettingsError, shown
@@ -44,12 +40,12 @@ class ImageFile(NamedTuple):
     label: int
     size: int
     changed: int
-    """Nanoseconds."""
+    """The modification time in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """What a folder of images holds."""
+    """The files of a folder of images."""
 
     classes: tuple[str, ...]
     train: tuple[ImageFile, ...]
@@ -57,14 +53,14 @@ class Tree:
     test: tuple[ImageFile, ...] = ()
 
     def files(self) -> Iterator[ImageFile]:
-        """All of them."""
+        """Yield all of them."""
         yield from self.train
         yield from self.validation
         yield from self.test
 
 
 def read_tree(root: Path) -> Tree:
-    """The classes and files of a folder; refuses one that cannot be split into training, validation and test."""
+    """List the classes and files; refuse a folder that cannot be split into training, validation and test."""
     folders = _folders(root)
     seen: set[tuple[int, int]] = set()
     if _in_parts(folders):
@@ -74,7 +70,7 @@ def read_tree(root: Path) -> Tree:
     names = [folder.name for folder in parts["train"]]
     if len(names) < 2:
         found = f"only the class folder '{shown(names[0])}'" if names else "no class folders"
-        raise DataError(f"'{shown(root)}' holds {found}; it must hold one sub-folder for each of two classes or more.")
+        raise DataError(f"'{shown(root)}' has {found}; it needs one sub-folder for each of at least two classes.")
     files = {part: _files(folders, names, seen) for part, folders in parts.items()}
     tree = Tree(classes=tuple(shown(name) for name in names), **files)
     _check_splittable(root, tree)
@@ -82,7 +78,7 @@ def read_tree(root: Path) -> Tree:
 
 
 def _in_parts(folders: list[Path]) -> bool:
-    """Whether the folders are train, val and test; a class may be called 'train' too, so all must fit."""
+    """Return whether the folders are train, val and test; all must match, since a class may be called 'train' too."""
     names = [PARTS.get(folder.name.lower()) for folder in folders]
     if None in names or names.count("train") != 1 or len(set(names)) != len(names):
         return False
@@ -106,11 +102,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _folders(root: Path) -> list[Path]:
-    """The folders right below; any other file there is an error."""
+    """List the folders directly below; any other file there is an error."""
     for entry in _entries(root):
         if not _is_folder(entry):
             raise DataError(
-                f"'{shown(entry.path)}' lies beside the class folders; move it into the folder of its class, or away."
+                f"'{shown(entry.path)}' is next to the class folders; move it into its class folder or remove it."
             )
     return [Path(entry.path) for entry in _entries(root)]
 
@@ -123,26 +119,26 @@ def _files(folders: list[Path], names: list[str], seen: set[tuple[int, int]]) ->
         before = len(found)
         found.extend(_below(folder, names.index(folder.name), seen))
         if len(found) == before:
-            raise DataError(f"The class folder '{shown(folder)}' holds no images; fill it or remove it.")
+            raise DataError(f"The class folder '{shown(folder)}' contains no images; fill or remove it.")
     return tuple(found)
 
 
 def _below(folder: Path, label: int, seen: set[tuple[int, int]]) -> Iterator[ImageFile]:
-    """The files of a class. No folder is read twice: linked into two classes or parts, its images would leak."""
+    """Yield the files of a class. No folder is read twice: linked into two classes or parts, its images would leak."""
     status = _status(folder)
     if (status.st_dev, status.st_ino) in seen:
-        raise DataError(f"The folder '{shown(folder)}' is a link to a folder that is read already; remove the link.")
+        raise DataError(f"The folder '{shown(folder)}' is a link to a folder that is already read; remove the link.")
     seen.add((status.st_dev, status.st_ino))
     for entry in _entries(folder):
         path = Path(entry.path)
         status = _status(path)
         if stat.S_ISDIR(status.st_mode):
             raise DataError(
-                f"'{shown(path)}' is a folder inside a class folder; there must be one folder of images for each "
-                f"class, at most sorted into 'train', 'val' and 'test'."
+                f"'{shown(path)}' is a folder inside a class folder; there must be one folder of images per class, "
+                f"optionally sorted into 'train', 'val' and 'test'."
             )
         if not stat.S_ISREG(status.st_mode):
-            raise DataError(f"'{shown(path)}' is neither a file nor a folder; take it out.")
+            raise DataError(f"'{shown(path)}' is neither a file nor a folder; remove it.")
         yield ImageFile(path, label, status.st_size, status.st_mtime_ns)
 
 
@@ -150,7 +146,7 @@ def _status(path: Path) -> os.stat_result:
     try:
         return path.stat()
     except (OSError, ValueError) as error:
-        raise DataError(f"'{shown(path)}' cannot be read ({shown(str(error))}); take it out.") from error
+        raise DataError(f"'{shown(path)}' cannot be read ({shown(str(error))}); remove it.") from error
 
 
 def _check_splittable(root: Path, tree: Tree) -> None:
@@ -167,24 +163,24 @@ def _check_splittable(root: Path, tree: Tree) -> None:
 
 
 LARGEST_SIDE = 1024
-"""That a user may ask for."""
+"""The largest size that may be set."""
 LARGEST_MEDIAN_SIDE = 256
-"""Photographs are brought down to this where no size is asked for."""
+"""The side that photographs are scaled down to if no size is given."""
 
 Frame = tuple[int, int, int]
-"""Height, width and channels of every image."""
+"""The height, width and channels of every image."""
 
 
 class FolderSource:
-    """Images of a folder. The list of files is read on opening, the images when they are asked for.
+    """A folder of images. The list of files is read on opening, the images when needed.
 
-    The size, where none is given, is the median height and width of the development images; they are grey if all of
-    these are. The test images have no say in either.
+    By default, the size is the median height and width of the development images, and the images are grey if all of
+    these are. The test images do not influence either.
     """
 
     def __init__(self, path: Path, *, size: tuple[int, int] | None = None, flip: bool = True) -> None:
         if size is not None and not all(1 <= side <= LARGEST_SIDE for side in size):
-            raise SettingsError(f"The image size {size[0]}x{size[1]} is not within 1x1 and {LARGEST_SIDE} both ways.")
+            raise SettingsError(f"The image size {size[0]}x{size[1]} is not between 1 and {LARGEST_SIDE} pixels.")
         self.name = shown(path.resolve().name) or "images"
         self.flip = flip
         self._path = path
@@ -200,13 +196,13 @@ class FolderSource:
         return digest.hexdigest()
 
     def development(self) -> Development:
-        """Test images are decoded too, and forgotten: a damaged one should stop a run at its beginning."""
+        """Test images are decoded too, and discarded: a damaged one should stop a run at its start."""
         train, test = self._split
         files = (*train, *self._tree.validation)
         frame = self._frame
         images = _decode(files, frame)
         for file in test:
-            read_facts(file.path)
+            read_header(file.path)
             read_pixels(file.path, height=frame[0], width=frame[1], channels=frame[2])
         if not self._tree.validation:
             return Development(images=images)
@@ -217,7 +213,7 @@ class FolderSource:
 
     @cached_property
     def _split(self) -> tuple[Sequence[ImageFile], Sequence[ImageFile]]:
-        """The files of the training part (and validation, if it has no folder of its own) and of the test part."""
+        """The files for training (and validation, unless it has its own folder) and the test files."""
         train = self._tree.train
         if self._tree.test:
             return train, self._tree.test
@@ -227,18 +223,18 @@ class FolderSource:
 
     @cached_property
     def _frame(self) -> Frame:
-        facts = [read_facts(file.path) for file in (*self._split[0], *self._tree.validation)]
-        channels = 1 if all(fact.grey for fact in facts) else 3
+        headers = [read_header(file.path) for file in (*self._split[0], *self._tree.validation)]
+        channels = 1 if all(header.grey for header in headers) else 3
         if self._size is not None:
             return (*self._size, channels)
-        height = float(np.median([fact.height for fact in facts]))
-        width = float(np.median([fact.width for fact in facts]))
+        height = float(np.median([header.height for header in headers]))
+        width = float(np.median([header.width for header in headers]))
         shrink = min(1.0, LARGEST_MEDIAN_SIDE / max(height, width))
         return max(1, round(height * shrink)), max(1, round(width * shrink)), channels
 
 
 def _decode(files: Sequence[ImageFile], frame: Frame) -> Images:
-    """One image at a time straight into the array: the memory is that of the result and of one image."""
+    """Decode one image at a time directly into the array, which limits the memory to that of the result."""
     height, width, channels = frame
     pixels = _room((len(files), height, width, channels))
     for row, file in enumerate(files):

@@ -1,4 +1,4 @@
-"""Images and labels from a `.npz` file, under the names that people give them. Pickled objects are refused."""
+"""Images and labels from a `.npz` file, under their usual names. Pickled objects are refused."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from genepool.data.source import Development, Images
 from genepool.errors import DataError, shown
 
 PAIRS = (("x_train", "y_train"), ("x", "y"), ("images", "labels"))
-"""The training part is under the first of these pairs that the file holds."""
+"""The training part is the first of these pairs in the file."""
 VALIDATION_PAIR = ("x_val", "y_val")
 TEST_PAIR = ("x_test", "y_test")
 LARGE, TIGHTEST = 2**28, 100
-"""A file may always hold so many bytes, but more of them only packed to no less than this part: no images are as alike
-as that, and a bomb is."""
+"""A file may unpack to LARGE bytes, or to TIGHTEST times its size: real images are not that compressible, but a zip
+bomb is."""
 COPIES = 2
-"""Of the arrays that are in memory at a time: as they are in the file, and split."""
+"""Copies of the arrays in memory at a time: as in the file, and split."""
 READ_ERRORS = (
     ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError,
     ValueError, struct.error, zlib.error, zipfile.BadZipFile, zipfile.LargeZipFile,
@@ -37,7 +37,7 @@ Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
 class NpzSource:
-    """The arrays of a `.npz` file; read when they are first needed."""
+    """The arrays of a `.npz` file, read when first needed."""
 
     def __init__(self, path: Path, *, flip: bool = True) -> None:
         self.path = path
@@ -76,31 +76,31 @@ class NpzSource:
 
     def _parts(self, archive: Any) -> tuple[Pair, Pair | None, Pair | None]:
         if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise DataError(f"'{shown(self.path)}' is one array, not a .npz file; write it with numpy.savez.")
+            raise DataError(f"'{shown(self.path)}' is a single array, not a .npz file; write it with numpy.savez.")
         self._check_size(archive)
         names = set(archive.files)
         train = next((pair for pair in PAIRS if names.issuperset(pair)), None)
         if train is None:
             found = ", ".join(sorted(shown(name) for name in names)) or "nothing"
-            raise DataError(f"'{shown(self.path)}' holds {found}; it must hold x_train and y_train, or x and y.")
+            raise DataError(f"'{shown(self.path)}' contains {found}; it must contain x_train and y_train, or x and y.")
         return self._pair(archive, train), self._optional(archive, VALIDATION_PAIR), self._optional(archive, TEST_PAIR)
 
     def _check_size(self, archive: Any) -> None:
-        """By what the file says of itself: nothing has been unpacked yet, and no more than this ever is."""
+        """Check the sizes in the archive's directory; nothing has been unpacked yet, and no more than this will be."""
         members = archive.zip.infolist()
-        whole, packed = sum(member.file_size for member in members), sum(member.compress_size for member in members)
-        if whole > max(LARGE, TIGHTEST * packed):
+        total, packed = sum(member.file_size for member in members), sum(member.compress_size for member in members)
+        if total > max(LARGE, TIGHTEST * packed):
             raise DataError(
-                f"'{shown(self.path)}' would unpack to {whole / 1e9:.1f} GB, over {TIGHTEST} times its own size, as no "
-                f"images do; write it again, by numpy.savez."
+                f"'{shown(self.path)}' would unpack to {total / 1e9:.1f} GB, over {TIGHTEST} times its own size, which "
+                f"is implausible for images; write it again with numpy.savez."
             )
-        check_room(COPIES * whole, f"The arrays in '{shown(self.path)}'", "leave some out, or make the images smaller")
+        check_room(COPIES * total, f"The arrays in '{shown(self.path)}'", "leave some out or make the images smaller")
 
     def _optional(self, archive: Any, names: tuple[str, str]) -> Pair | None:
         present = [name for name in names if name in archive.files]
         if len(present) == 1:
             missing = names[1 - names.index(present[0])]
-            raise DataError(f"'{shown(self.path)}' holds {present[0]} but no {missing}; add it or take both out.")
+            raise DataError(f"'{shown(self.path)}' contains {present[0]} but not {missing}; add it or remove both.")
         return self._pair(archive, names) if present else None
 
     def _pair(self, archive: Any, names: tuple[str, str]) -> Pair:
@@ -118,7 +118,7 @@ class NpzSource:
     def _unreadable(self, error: BaseException, where: str = "") -> DataError:
         if "pickle" in str(error) or "Object arrays" in str(error):
             return DataError(
-                f"'{shown(self.path)}'{where} holds pickled objects, which could run any program when they are read; "
+                f"'{shown(self.path)}'{where} contains pickled objects, which could run any program when read; "
                 f"save plain arrays of numbers (or text labels) instead."
             )
         reason = shown(str(error) or type(error).__name__)

@@ -1,7 +1,7 @@
-"""What every source of images gives: labelled images for development, and a held-out test part.
+"""The interface of a source of images: labelled images for development, and a held-out test part.
 
-Sources know files and formats; they know nothing of torch, of padding or of batches. `genepool.data.dataset` turns the
-development part of a source into what training reads; the held-out part is for `genepool.nn.final_test` alone.
+Sources read files and formats; they do not depend on torch, padding or batches. `genepool.data.dataset` prepares the
+development part for training; the held-out part is only for `genepool.nn.final_test`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from genepool.data.download import Progress
 from genepool.errors import DataError
 
 VALIDATION_SHARE = 0.1
-"""The paper holds 5,000 of CIFAR's 50,000 training images out for validation; in proportion elsewhere."""
+"""The paper uses 5,000 of CIFAR's 50,000 training images for validation; other sets use the same fraction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Images:
-    """Pixels and the class of each image."""
+    """Pixels and classes of images."""
 
     pixels: NDArray[np.uint8]
-    """(images, height, width, channels), one channel (grey) or three (red, green, blue)."""
+    """(images, height, width, channels) with one channel (grey) or three (red, green, blue)."""
     labels: NDArray[np.int64]
-    """(images,): the position of each image's class in the source's `classes`."""
+    """(images,): the index of each image's class in the source's `classes`."""
 
     def __post_init__(self) -> None:
         shape = self.pixels.shape
@@ -50,22 +50,22 @@ class Images:
         return len(self.labels)
 
     def take(self, which: NDArray[np.bool_]) -> Images:
-        """Those images where the mask is true, in their order."""
+        """Return the images where the mask is true, in order."""
         return Images(pixels=self.pixels[which], labels=self.labels[which])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Development:
-    """All images that may be looked at while networks are made: the training and the validation part."""
+    """The images that may be used while networks evolve: the training and the validation part."""
 
     images: Images
     validation: NDArray[np.bool_] | None = None
-    """Which images are for validation, where the source says so; None: split off a share, by seed."""
+    """Which images are for validation; None: split off a share by seed."""
     validation_share: float = VALIDATION_SHARE
 
     def __post_init__(self) -> None:
         if not 0.0 < self.validation_share < 1.0:
-            raise DataError(f"The validation share must lie between 0 and 1, not be {self.validation_share}.")
+            raise DataError(f"The validation share must be between 0 and 1, not {self.validation_share}.")
         mask = self.validation
         if mask is None:
             return
@@ -76,11 +76,11 @@ class Development:
 
 
 class Source(Protocol):
-    """Where images come from. Opening one is cheap; the images are read when they are asked for."""
+    """A source of images. Opening one is cheap; images are read when needed."""
 
     @property
     def name(self) -> str:
-        """For people and for file names."""
+        """A name for people and file names."""
         ...
 
     @property
@@ -90,32 +90,32 @@ class Source(Protocol):
 
     @property
     def flip(self) -> bool:
-        """Whether an image's mirror image is as good an example of its class (digits: no)."""
+        """Whether an image's mirror image is an equally good example of its class (not so for digits)."""
         ...
 
     def fingerprint(self) -> str:
-        """A short text that changes when the files behind the source change; costs no decoding."""
+        """A short text that changes when the files change; computed without decoding images."""
         ...
 
     def development(self) -> Development:
-        """The training and validation images; never holds a test image."""
+        """Read the training and validation images."""
         ...
 
     def held_out(self) -> Images:
-        """The test images. Only `genepool.nn.final_test` may call this."""
+        """Read the test images. Only `genepool.nn.final_test` may call this."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """What is known of a data set before a byte of it is read, and how to open it.
+    """A data set that can be opened by name.
 
-    A package that brings a data set of its own registers one of these under the entry point group `genepool.datasets`.
+    A package with its own data set registers a Listing under the entry point group `genepool.datasets`.
     """
 
     name: str
     train: int
-    """Images for training."""
+    """The number of training images."""
     validation: int
     test: int
     height: int
@@ -124,8 +124,8 @@ class Listing:
     classes: int
     licence: str
     open: Callable[[Path | None, Progress | None], Source]
-    """Opens it, from that data folder if it is there; may download."""
+    """Opens it, from that data folder if it is there; may download it."""
     find: Callable[[Path | None], Path | None] | None = None
-    """Where it is on this machine, or None; a listing without `find` is shipped with its package."""
+    """Returns its place on this machine, or None; a listing without `find` is shipped with its package."""
     fetch: Callable[[Progress | None], Path] | None = None
-    """Downloads it and says where to."""
+    """Downloads it and returns its place."""

@@ -1,9 +1,4 @@
-"""Splits that keep the classes in proportion, and the mean and spread of each channel.
-
-Splits and orders that keep the classes in proportion. Pure functions; the random stream is an argument.
-
-The mean and spread of each channel, by which training normalises images.
-"""
+"""Splits that keep the proportions of the classes, and the mean and standard deviation of each channel."""
 
 from __future__ import annotations
 
@@ -15,13 +10,13 @@ from genepool.data.source import Images
 from genepool.errors import DataError
 
 TEST_SHARE = 0.1
-"""Split off as the test part where a source comes without one."""
+"""The fraction split off as the test part of a source without one."""
 TEST_SEED = 2017
-"""Fixed: the same images are held out in every experiment, whatever its own seed."""
+"""Fixed, so that every experiment holds out the same images."""
 
 
 def stratified_split(labels: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """A mask over the labels: about that share of each class, at least one and never all of its images."""
+    """Return a mask with about that share of each class: at least one image and never all of them."""
     counts = np.bincount(labels)
     if (counts[counts > 0] < 2).any():
         raise DataError("A class with one image cannot be split; add images to it or leave it out.")
@@ -35,7 +30,7 @@ def stratified_split(labels: NDArray[np.int64], share: float, rng: np.random.Gen
 
 
 def _apportion(counts: NDArray[np.int64], share: float) -> NDArray[np.int64]:
-    """How many of each class: the rounded share of all, given out by largest remainder, then kept inside 1..n-1."""
+    """Return the number per class: the rounded share, distributed by largest remainder and limited to 1..n-1."""
     quotas = counts * share
     taken = np.floor(quotas).astype(np.int64)
     missing = round(float(counts.sum()) * share) - int(taken.sum())
@@ -44,9 +39,9 @@ def _apportion(counts: NDArray[np.int64], share: float) -> NDArray[np.int64]:
 
 
 def proportional_order(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A random order in which every beginning holds the classes in about their proportion.
+    """Return a random order in which every prefix has about the same proportions of classes.
 
-    So the first thousand images of a part are a fair sample of it, even where the files were sorted by class.
+    So the first thousand images are a fair sample, even if the files were sorted by class.
     """
     place = np.empty(len(labels))
     for label in np.unique(labels):
@@ -56,26 +51,26 @@ def proportional_order(labels: NDArray[np.int64], rng: np.random.Generator) -> N
 
 
 def held_out_mask(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which images are held out as the test part of a source that comes without one."""
+    """Return the test images of a source without a test part."""
     return stratified_split(labels, TEST_SHARE, np.random.default_rng(TEST_SEED))
 
 
 def development_part(images: Images) -> Images:
-    """The development images of a source that comes without a test part."""
+    """Return the development images of a source without a test part."""
     return images.take(~held_out_mask(images.labels))
 
 
 def test_part(images: Images) -> Images:
-    """The held-out images of a source that comes without a test part."""
+    """Return the test images of a source without a test part."""
     return images.take(held_out_mask(images.labels))
 
 
 SMALLEST_STD = 1 / 255
-"""A channel that never changes must not be divided by zero."""
+"""A constant channel must not be divided by zero."""
 
 
 def channel_moments(images: Images, rows: NDArray[np.int64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel over those images, on the scale 0..1."""
+    """Return mean and standard deviation of each channel over those images, on the scale 0..1."""
     counts = _histogram(images, rows)
     values = np.arange(256) / 255
     total = counts.sum(axis=1)
@@ -85,7 +80,7 @@ def channel_moments(images: Images, rows: NDArray[np.int64]) -> tuple[tuple[floa
 
 
 def _histogram(images: Images, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(channels, 256): how often each value occurs; exact, whatever the number of images."""
+    """Count how often each value occurs: (channels, 256)."""
     _, height, width, channels = images.pixels.shape
     step = at_a_time(height * width * channels)
     counts = np.zeros((channels, 256), dtype=np.int64)

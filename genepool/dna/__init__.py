@@ -2,7 +2,7 @@
 
 from genepool.dna.codec import decode, encode, encode_in_a_line, read
 from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex
-from genepool.dna.flops import Capacity, CapacityLimit, Requirements, capacity, individual_flops, requirements
+from genepool.dna.flops import Capacity, Requirements, capacity, individual_flops, requirements
 from genepool.dna.graph import DNA
 from genepool.dna.shapes import Shape, Shapes, cropped, in_steps, shapes
 from genepool.dna.step_time import StepTime, step_time
@@ -26,7 +26,6 @@ __all__ = [
     "step_time",
     "Capacity",
     "capacity",
-    "CapacityLimit",
     "cropped",
     "in_steps",
     "individual_flops",

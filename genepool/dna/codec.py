@@ -1,4 +1,4 @@
-"""DNA to JSON and back. The JSON is versioned, canonical (one DNA, one text) and readable by eye."""
+"""DNA as JSON: versioned, canonical (each DNA has one form) and readable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_d
     vertices: tuple[Vertex, ...]
     edges: tuple[Conv | Identity, ...]
     odds: dict[str, float] = {}
-    """Only where they evolve, so that other DNAs read as ever."""
+    """Omitted unless the odds evolve."""
 
 
 _documents = msgspec.json.Decoder(_Document)
@@ -32,12 +32,12 @@ _versions = msgspec.json.Decoder(_Version)
 
 
 def encode(dna: DNA) -> str:
-    """The DNA as JSON text."""
+    """Return the DNA as indented JSON."""
     return msgspec.json.format(encode_in_a_line(dna), indent=2).decode()
 
 
 def encode_in_a_line(dna: DNA) -> bytes:
-    """The same for programs: the shortest form."""
+    """Return the DNA in the shortest form."""
     document = _Document(
         version=VERSION, learning_rate=dna.learning_rate, vertices=dna.vertices, edges=dna.edges, odds=dict(dna.odds)
     )
@@ -45,9 +45,9 @@ def encode_in_a_line(dna: DNA) -> bytes:
 
 
 def decode(text: str | bytes) -> DNA:
-    """The DNA that the JSON text describes; anything wrong with it is an InvalidDNAError."""
+    """Decode a DNA; raise InvalidDNAError if anything is wrong with it."""
     if len(text) > MAX_BYTES:
-        raise InvalidDNAError(f"{len(text)} bytes are too many for a DNA (at most {MAX_BYTES}).")
+        raise InvalidDNAError(f"{len(text)} bytes are too many for a DNA (the limit is {MAX_BYTES}).")
     try:
         document = _read_document(text)
     except RecursionError:
@@ -67,17 +67,17 @@ def _read_document(text: str | bytes) -> _Document:
         document = _documents.decode(text)
         version = document.version
     except msgspec.MsgspecError:
-        # What a newer release writes may have another form altogether: the version is the better message.
+        # A newer release may write a different form; its version makes the better message.
         version = _versions.decode(text).version
         if version == VERSION:
             raise
     if version != VERSION:
-        raise InvalidDNAError(f"it is of version {version}, and this release of Genepool reads version {VERSION}.")
+        raise InvalidDNAError(f"it has version {version}, but this release of Genepool reads version {VERSION}.")
     return document
 
 
 def read(path: Path) -> DNA:
-    """The DNA in a file; the message of an error names the file."""
+    """Read the DNA in a file; errors name the file."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)

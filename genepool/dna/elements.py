@@ -1,8 +1,6 @@
-"""What a DNA is made of: vertices, which are activations, and edges, which connect them. All are frozen values.
+"""The elements of a DNA, as in the paper's supplement S1: vertices are activations, edges connect them. All are frozen.
 
-They hold only numbers and texts and so never form cycles: with `gc=False` no time is spent on looking for those.
-
-Follows the `Vertex` and `Edge` classes of the paper's supplement S1.
+They hold only numbers and strings, so they never form cycles: `gc=False` spares the search for those.
 """
 
 from __future__ import annotations
@@ -16,22 +14,22 @@ SKIP_PRECEDENCE = 0
 
 
 class Vertex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """A rank-3 activation; its size and depth follow from the edges that come in."""
+    """A rank-3 activation; its size and depth follow from the incoming edges."""
 
     id: str
     type: Literal["linear", "bn_relu"]
     leakiness: float = 0.0
-    """Slope of the rectifier below zero (bn_relu only)."""
+    """The slope of the rectifier below zero (bn_relu only)."""
     inputs_mutable: bool = True
-    """Whether mutations may change the edges that come in."""
+    """Whether mutations may change the incoming edges."""
     outputs_mutable: bool = True
-    """Whether mutations may change the edges that go out."""
+    """Whether mutations may change the outgoing edges."""
     properties_mutable: bool = True
     """Whether mutations may change or remove the vertex itself."""
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", gc=False):
-    """A connection; where several meet, the one of highest precedence decides the vertex's depth and scale."""
+    """A connection. Of several into one vertex, the one with the highest precedence decides its depth and scale."""
 
     id: str
     from_vertex: str
@@ -52,13 +50,13 @@ class Identity(Edge, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
 class Conv(Edge, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="conv", gc=False):
     """A convolution without bias, padded to keep the size.
 
-    The numbers are floats and are rounded only when shapes are computed, so that small mutations add up.
+    The numbers are floats and rounded only when shapes are computed, so that small mutations add up.
     """
 
     depth_factor: float = 1.0
-    """Output channels over input channels."""
+    """Output channels divided by input channels."""
     filter_half_width: float = 1.0
-    """The filter is 2 * half + 1 wide."""
+    """The filter width is 2 * half + 1."""
     filter_half_height: float = 1.0
     stride_scale: float = 0.0
     """The stride is 2 ** scale."""
@@ -76,10 +74,10 @@ class Conv(Edge, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="con
         return 1 << round_half_up(self.stride_scale)
 
     def depth_out(self, depth_in: int) -> int:
-        """Output channels for so many input channels; never none."""
+        """Return the number of output channels, at least 1."""
         return max(1, round_half_up(depth_in * self.depth_factor))
 
 
 def round_half_up(value: float) -> int:
-    """The nearest whole number; Python's own `round` would send both 0.5 and 1.5 to even ones."""
+    """Round to the nearest integer; Python's `round` would round both 0.5 and 1.5 to even numbers."""
     return int(value + 0.5)

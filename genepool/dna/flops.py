@@ -1,10 +1,10 @@
-"""What a network costs, from its shapes alone: parameters, and floating-point operations forward and in training.
+"""Parameters, FLOPs and memory of a network, computed from its shapes alone.
 
-Follows the paper's "Computation cost" and supplement S2: every operation kind that is listed there is counted, with its
-gradient; one multiplication or one addition is one operation, one element of an element-wise operation is one. Moving
+Follows the paper's "Computation cost" and supplement S2: every kind of operation listed there is counted, with its
+gradient. One multiplication, one addition and one element of an element-wise operation are one operation each. Moving
 and reshaping data (resizing, cutting, padding) and reading images are not counted, as in the paper.
 
-`n` is the number of values of an activation over the whole batch, `c` its channels, `p` a number of parameters:
+`n` is the number of values of an activation over the batch, `c` its channels, `p` a number of parameters:
 
     operation                forward, training           forward, validation   gradient
     convolution              2 n_out (c_in kh kw)        same                  as much for the filters, and again for
@@ -17,12 +17,12 @@ and reshaping data (resizing, cutting, padding) and reading images are not count
     softmax, cross-entropy   3 n, two sums of n          an argmax of n        2 n
     weight decay, momentum   -                           -                     2 p (decayed), 4 p
 
-An input needs a gradient only where parameters lie before it, which is also what torch computes.
+An input needs a gradient only if there are parameters before it; torch computes the same.
 
 The memory is an upper bound on the size of a process that trains the network, measured with torch 2.13 on a CPU
-(tests/nn/test_memory.py holds it to that): the process itself, six times the weights (weights, momentum, gradients, and
-a checkpoint being written), what the forward pass keeps, gradients that wait at a vertex for others, and the largest
-buffers that one operation needs. What matters is not how large the parts are on average but that none is left out.
+(tests/nn/test_memory.py checks it): the process itself, six times the weights (weights, momentum, gradients, and a
+checkpoint being written), the values that the forward pass keeps, gradients that wait at a vertex for others, and the
+largest buffers of a single operation.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from genepool.dna.graph import DNA
 from genepool.dna.shapes import Shape, shapes
 
 PROCESS = 320 * 2**20
-"""Bytes of a worker that trains nothing: Python, torch, its compiled convolutions; mapped images belong to all."""
+"""Bytes of an idle worker: Python, torch and its compiled convolutions. Memory-mapped images are shared."""
 VALIDATED = 100
-"""Images that are validated at a time; on CPUs the speed hardly depends on it, the memory does."""
+"""Images per validation batch. On CPUs the speed hardly depends on it, but the memory does."""
 _ELEMENT = 32 * 1024
-"""Bytes for a vertex or an edge, however small: modules, tensors' heads, records for the gradients."""
+"""Bytes per vertex or edge of any size: modules, tensor headers, records for gradients."""
 _WEIGHTS = 6
 _FRAGMENTS = 1.75
-"""Memory that is free but in pieces that do not fit: aligned allocations cannot use a hole of just their own size."""
+"""Fragmentation: aligned allocations cannot use a hole of exactly their own size."""
 _PASSING = 4
-"""Activations of the largest size that come and go at the same time: gradients, and sums of edges."""
+"""Activations of the largest size that exist temporarily at the same time: gradients and sums of edges."""
 
 
 class Flops(msgspec.Struct, frozen=True):
@@ -70,31 +70,31 @@ class Flops(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of one vertex, one edge or the classifier, for one batch."""
+    """The requirements of one vertex, one edge or the classifier for one batch."""
 
     parameters: int = 0
     decayed: int = 0
-    """Those of the parameters that weight decay acts on: filters and the classifier's matrix."""
+    """The parameters that weight decay acts on: filters and the classifier's matrix."""
     forward: Flops = Flops()
-    """In validation."""
+    """FLOPs in validation."""
     training: Flops = Flops()
-    """Forward, backward and update."""
+    """FLOPs of forward pass, backward pass and update."""
     kept: int = 0
-    """Values that the forward pass keeps for the backward pass."""
+    """Values kept for the backward pass."""
     waiting: int = 0
-    """Values that stay until the last of several edges has used them: of the activation, and of its gradient."""
+    """Values that stay until the last of several edges has used them: the activation and its gradient."""
     passing: int = 0
-    """Values of the largest activation."""
+    """Values of the largest temporary activation."""
     buffers: int = 0
-    """Values that a convolution needs while it is computed: filters in another order, patches of one image."""
+    """Values that a convolution needs while it is computed: reordered filters and the patches of one image."""
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a network, for one batch."""
+    """The requirements of a network for one batch."""
 
     batch: int
     items: dict[str, Item]
-    """By the ID of a vertex or edge, and `classifier`."""
+    """By vertex or edge ID, and CLASSIFIER."""
 
     @property
     def parameters(self) -> int:
@@ -102,7 +102,7 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def memory(self) -> int:
-        """Bytes of a process that trains the network, at most; what it holds of a parent or checkpoint comes on top."""
+        """The most bytes of a process that trains the network, without the weights of parents or a checkpoint."""
         items = self.items.values()
         kept, waiting = sum(item.kept for item in items), sum(item.waiting for item in items)
         passing = _PASSING * max(item.passing for item in items)
@@ -124,7 +124,7 @@ CLASSIFIER = "classifier: pooling, fully connected layer, loss"
 
 
 def requirements(dna: DNA, image: Shape, classes: int, batch: int = 50) -> Requirements:
-    """The cost of one batch through the network: F_v is its `forward.total`, F_t its `training.total`."""
+    """Compute the requirements for one batch: F_v is `forward.total`, F_t is `training.total`."""
     sizes = shapes(dna, image)
     needs_gradient = gradients_needed(dna)
     uses = {vertex: sum(edge.from_vertex == vertex for edge in dna.edges) for vertex in dna.order}
@@ -144,12 +144,12 @@ def requirements(dna: DNA, image: Shape, classes: int, batch: int = 50) -> Requi
 
 
 def individual_flops(needs: Requirements, training_batches: int, validation_images: int) -> int:
-    """F_t N_t + F_v N_v, the paper's cost of an individual; a last, smaller validation batch counts as what it is."""
+    """Return F_t N_t + F_v N_v, the paper's cost of an individual; a smaller last validation batch counts partly."""
     return needs.training.total * training_batches + needs.forward.total * validation_images // needs.batch
 
 
 def gradients_needed(dna: DNA) -> dict[str, bool]:
-    """Whether any parameter lies at or before each vertex, so that the loss has a gradient there that is wanted."""
+    """Return, for each vertex, whether any parameter lies at or before it, so that a gradient is needed there."""
     needed: dict[str, bool] = {dna.input: dna.vertex[dna.input].type == "bn_relu"}
     for vertex in dna.order[1:]:
         needed[vertex] = dna.vertex[vertex].type == "bn_relu" or any(
@@ -163,7 +163,7 @@ def _conv(edge: Conv, source: Shape, result: Shape, batch: int, input_gradient: 
     once = 2 * batch * result.height * result.width * filters
     forward = Flops(convolution=once)
     backward = Flops(convolution=once * (2 if input_gradient else 1))
-    # Channels are rounded up to the width of a vector; once for the filters, once for their gradient.
+    # Channels are rounded up to the vector width, once for the filters and once for their gradient.
     reordered = 2 * (-(-source.channels // 16) * 16) * (-(-result.channels // 16) * 16)
     patches = 2 * result.height * result.width * source.channels
     return Item(
@@ -232,19 +232,3 @@ def capacity(dna: DNA, image: Shape, classes: int) -> Capacity:
     """The size of a network: exact, since a batch of several images shares some of its operations."""
     one = requirements(dna, image, classes, batch=1)
     return Capacity(one.parameters, one.forward.total)
-
-
-class CapacityLimit(NamedTuple):
-    """The limits of a search; the search space itself has none."""
-
-    parameters: int
-    flops: float = 0.0
-    """Of one image, forward; 0: any number."""
-
-    def fault(self, of: Capacity) -> str | None:
-        """Why a network of that size is too large, or None."""
-        if of.parameters > self.parameters:
-            return f"{of.parameters:,} parameters are over the limit of {self.parameters:,}; raise max_parameters."
-        if self.flops and of.flops > self.flops:
-            return f"{of.flops:,} FLOPs an image are over the limit of {self.flops:,.0f}; raise max_flops."
-        return None

@@ -1,11 +1,11 @@
 """The encoding of an individual: a graph of vertices (activations) and edges (connections), and a learning rate.
 
-Follows the paper's "Encoding and Mutations" and supplement S1. Everything here is a frozen value; an edit returns a new
-DNA, and no DNA exists that breaks a rule of `rules.py`.
+Follows the paper's "Encoding and Mutations" and supplement S1. Everything is a frozen value. An edit returns a new DNA,
+and no DNA can break a rule of `validation.py`.
 
-The input is the one vertex without incoming edges, the output the one without outgoing edges. The *backbone* is the
-path from input to output along the edges of highest precedence; an edge off the backbone that joins two of its vertices
-is a *skip*.
+The input is the only vertex without incoming edges, the output the only one without outgoing edges. The *backbone* is
+the path from input to output along the edges of highest precedence; an edge off the backbone that connects two of its
+vertices is a *skip*.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from genepool.dna.validation import check, usual_order
 
 
 class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All of an individual but its trained weights. Vertices and edges stand in one canonical order."""
+    """An individual without its trained weights. Vertices and edges are in canonical order."""
 
     learning_rate: float
     vertices: tuple[Vertex, ...]
     edges: tuple[Conv | Identity, ...]
     odds: tuple[tuple[str, float], ...] = ()
-    """Differs from the paper's main results: how likely each mutation is, by name, where that evolves too."""
+    """Differs from the paper's main results: the odds of each mutation by name, if they evolve too."""
 
     def __post_init__(self) -> None:
         if (order := usual_order(self)) is not None:
@@ -45,21 +45,21 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             by_key = dict(zip(edges, self.edges, strict=True))
             force_setattr(self, "edges", tuple([by_key[key] for key in ordered]))
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def vertex(self) -> dict[str, Vertex]:
-        """Vertex by ID."""
+        """The vertices by ID."""
         return {vertex.id: vertex for vertex in self.vertices}
 
     @cached_property
     def edge(self) -> dict[str, Conv | Identity]:
-        """Edge by ID."""
+        """The edges by ID."""
         return {edge.id: edge for edge in self.edges}
 
     @cached_property
     def edges_in(self) -> dict[str, tuple[Conv | Identity, ...]]:
-        """The edges that come into each vertex."""
+        """The incoming edges of each vertex."""
         found: dict[str, list[Conv | Identity]] = {vertex.id: [] for vertex in self.vertices}
         for edge in self.edges:
             found[edge.to_vertex].append(edge)
@@ -67,12 +67,12 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The vertices' IDs, each after all that lead to it; the input first, the output last."""
+        """The vertices' IDs in topological order: the input first, the output last."""
         return topological_order([vertex.id for vertex in self.vertices], self.arcs)
 
     @property
     def arcs(self) -> list[tuple[str, str]]:
-        """The pairs of vertices that are joined."""
+        """The pairs of connected vertices."""
         return [(edge.from_vertex, edge.to_vertex) for edge in self.edges]
 
     @property
@@ -108,21 +108,21 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def skips(self) -> tuple[Conv | Identity, ...]:
-        """The edges off the backbone that join two of its vertices."""
+        """The edges off the backbone that connect two of its vertices."""
         on, path = set(self.backbone_vertices), {edge.id for edge in self.backbone}
         return tuple(e for e in self.edges if e.id not in path and e.from_vertex in on and e.to_vertex in on)
 
     @cached_property
     def convs(self) -> tuple[Conv, ...]:
-        """Every convolution."""
+        """All convolutions."""
         return tuple([edge for edge in self.edges if isinstance(edge, Conv)])
 
     def is_mutable(self, edge: Edge) -> bool:
-        """Whether mutations may change this edge: both its ends must allow it."""
+        """Return whether mutations may change this edge: both of its ends must allow it."""
         return self.vertex[edge.from_vertex].outputs_mutable and self.vertex[edge.to_vertex].inputs_mutable
 
     def in_a_line(self) -> str:
-        """The backbone as the paper's figures write it: `C3x3 +BN+R | C3x3/2 | ...`, then skips, then the rest."""
+        """Describe the backbone as in the paper's figures, `C3x3 +BN+R | C3x3/2 | ...`, then skips and the rest."""
         layers: list[str] = []
         for edge in self.backbone:
             active = "+BN+R" if self.vertex[edge.to_vertex].type == "bn_relu" else ""
@@ -136,10 +136,10 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         skips = f", {len(self.skips)} skip{'s' if len(self.skips) > 1 else ''}" if self.skips else ""
         on = set(self.backbone_vertices)
         count = sum(not on.issuperset(conv.arc) for conv in self.convs)
-        beside = f", {count} convolution{'s' if count > 1 else ''} beside" if count else ""
-        return (" ".join(layers) or "no hidden layer") + skips + beside
+        others = f", {count} convolution{'s' if count > 1 else ''} beside" if count else ""
+        return (" ".join(layers) or "no hidden layer") + skips + others
 
-    # -- editing: each returns a new, checked DNA ----------------------------------------------------------------------
+    # -- editing: each method returns a new, checked DNA ---------------------------------------------------------------
 
     def edited(
         self,
@@ -148,7 +148,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         put: Iterable[Vertex | Conv | Identity] = (),
         drop: Iterable[str] = (),
     ) -> DNA:
-        """A copy with some vertices and edges put in (or in place of those with the same ID) and some dropped."""
+        """Return a copy with vertices and edges added, replaced (same ID) or dropped."""
         gone = set(drop)
         vertices = {vertex.id: vertex for vertex in self.vertices if vertex.id not in gone}
         edges = {edge.id: edge for edge in self.edges if edge.id not in gone}
@@ -165,7 +165,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def renamed(self, names: dict[str, str]) -> DNA:
-        """A copy in which vertices and edges carry other IDs."""
+        """Return a copy in which vertices and edges have other IDs."""
         return replace(
             self,
             vertices=tuple(replace(vertex, id=names.get(vertex.id, vertex.id)) for vertex in self.vertices),

@@ -1,7 +1,7 @@
-"""The size and depth of every vertex for images of any size: the paper's scale and depth resolution, on numbers only.
+"""The shape of every vertex for images of any size: the paper's scale and depth resolution.
 
 A vertex takes its size from the incoming edge of highest scale precedence and its depth from the one of highest depth
-precedence. What other edges bring is resized to that (zeroth-order interpolation) and cut or zero-padded in channels.
+precedence. The values of other edges are resized (zeroth-order interpolation) and cut or zero-padded in channels.
 A stride s turns n pixels into ceil(n / s); sizes need not be powers of two.
 """
 
@@ -19,7 +19,7 @@ MAX_CHANNELS = 1_000_000
 
 
 class Shape(NamedTuple):
-    """Of an image or an activation."""
+    """The shape of an image or an activation."""
 
     height: int
     width: int
@@ -27,26 +27,25 @@ class Shape(NamedTuple):
 
     @property
     def values(self) -> int:
-        """How many numbers it holds."""
+        """The number of values."""
         return self.height * self.width * self.channels
 
 
-def cropped(image: Shape, share: float) -> Shape:
-    """A part of an image with sides of that share."""
-    return Shape(max(1, round(image.height * share)), max(1, round(image.width * share)), image.channels)
+def cropped(image: Shape, fraction: float) -> Shape:
+    """Return the shape of a crop whose sides are that fraction of the image's."""
+    return Shape(max(1, round(image.height * fraction)), max(1, round(image.width * fraction)), image.channels)
 
 
 class Shapes(NamedTuple):
-    """Of all activations of a network."""
+    """The shapes of all activations of a network, by ID."""
 
     vertices: dict[str, Shape]
-    """Of each vertex, by ID."""
     edges: dict[str, Shape]
-    """Of what each edge brings, by ID, before it is made to fit its vertex."""
+    """The shape of each edge's value before it is fitted to its vertex."""
 
 
 def shapes(dna: DNA, image: Shape) -> Shapes:
-    """The shapes of a network for images of that shape."""
+    """Compute the shapes of a network for images of that shape."""
     vertices: dict[str, Shape] = {dna.input: image}
     edges: dict[str, Shape] = {}
     for vertex in dna.order[1:]:
@@ -67,11 +66,11 @@ def _edge_shape(edge: Edge, source: Shape) -> Shape:
 
 
 def in_steps(dna: DNA, parent: DNA, image: Shape, step: int) -> DNA:
-    """A child in which only those convolutions are wider or narrower whose own factor is another than in the parent.
+    """Round changed widths to multiples of `step`; convolutions whose factor did not change keep their width.
 
-    They are so by multiples of a number. Differs from the paper, which has any width, and where one change goes through
-    to the end, since factors are relative. Processors compute 19 channels in the time of 32, and 16 in less than half
-    of that; and what makes the whole network wider at once can soon not be afforded.
+    Differs from the paper, which allows any width, and where a change propagates to all later layers because factors
+    are relative. CPUs compute 19 channels in the time of 32, and 16 in less than half of that; and widening the whole
+    network at once soon exceeds the budget.
     """
     before = shapes(parent, image).edges
     channels = {dna.input: image.channels}
@@ -93,7 +92,7 @@ def in_steps(dna: DNA, parent: DNA, image: Shape, step: int) -> DNA:
 
 
 def _in_steps(width: int, before: int | None, step: int) -> int:
-    """What has grown grows by a step at least, what has shrunk shrinks by one, or mutations would come to nothing."""
+    """Grow or shrink by at least one step, so that no mutation is without effect."""
     if before is None:
         return step * max(1, round(width / step))
     if width > before:

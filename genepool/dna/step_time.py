@@ -1,7 +1,7 @@
-"""How long a training step takes on one core, from the shapes alone: to compare networks, not to predict a machine.
+"""An estimate of the time of a training step on one core, from shapes alone: for comparing networks on one machine.
 
-Fitted to measurements on one x86 core (batch 50). Processors compute convolutions on blocks of channels, so a narrow
-layer costs what a block does; normalising and adding move memory, a thirtieth of the speed of multiplying.
+Fitted to measurements on one x86 core with batches of 50. CPUs compute convolutions on blocks of channels, so a narrow
+layer takes as long as a full block; normalising and adding are limited by memory, at a thirtieth of the speed.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from genepool.dna.shapes import Shape, shapes
 
 _BLOCK = 16
 _STEP = 0.9e-3
-"""Seconds of every step: augmentation, the loss, the update's calls."""
+"""Seconds of every step: augmentation, loss and the calls of the update."""
 _LAYER = 0.1e-3
 _MULTIPLYING = 120e9
-"""Operations a second."""
+"""Operations per second."""
 _MOVING = 4e9
 
 
 class StepTime(NamedTuple):
-    """Of one training step."""
+    """The time and FLOPs of one training step."""
 
     seconds: float
     flops: float
 
 
 def step_time(dna: DNA, image: Shape, classes: int, batch: int) -> StepTime:
-    """What a step of this network takes."""
+    """Estimate the time of a step."""
     sizes = shapes(dna, image)
     multiplications = 0.0
     for edge in dna.convs:

@@ -1,4 +1,4 @@
-"""Graph questions as pure functions on plain sets; nothing here knows what a DNA is.
+"""Graph functions on plain sets, independent of DNA.
 
 A graph is an iterable of arcs, each a pair (from, to) of vertex IDs.
 """
@@ -14,7 +14,7 @@ Arc = tuple[str, str]
 
 
 def neighbours(arcs: Iterable[Arc]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Successors and predecessors of each vertex that has any."""
+    """Return the successors and predecessors of each vertex that has any."""
     successors: defaultdict[str, list[str]] = defaultdict(list)
     predecessors: defaultdict[str, list[str]] = defaultdict(list)
     for source, target in arcs:
@@ -24,7 +24,7 @@ def neighbours(arcs: Iterable[Arc]) -> tuple[dict[str, list[str]], dict[str, lis
 
 
 def reachable(start: str, arcs: Iterable[Arc]) -> set[str]:
-    """All that can be reached from `start`, itself included."""
+    """Return all vertices that can be reached from `start`, including itself."""
     successors, _ = neighbours(arcs)
     seen, todo = {start}, [start]
     while todo:
@@ -36,12 +36,12 @@ def reachable(start: str, arcs: Iterable[Arc]) -> set[str]:
 
 
 def topological_order(vertices: Sequence[str], arcs: Sequence[Arc]) -> tuple[str, ...]:
-    """The vertices with each after all its predecessors; ties go by ID, so that one graph has one order.
+    """Sort vertices after all their predecessors; ties go by ID, so that the order is unique.
 
-    Vertices on a cycle, or behind one, are left out: the result is shorter than `vertices` exactly if there is a cycle.
+    Vertices on or behind a cycle are left out: the result is shorter than `vertices` exactly if there is a cycle.
     """
     place = {vertex: number for number, vertex in enumerate(vertices)}
-    # Mostly they come in order, and each is joined to the next: then there is no other order.
+    # Usually they are sorted already and each is connected to the next: then there is no other order.
     if all(place[source] < place[target] for source, target in arcs) and set(arcs).issuperset(pairwise(vertices)):
         return tuple(vertices)
     missing = dict.fromkeys(vertices, 0)

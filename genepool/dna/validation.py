@@ -1,7 +1,7 @@
-"""The rules that every DNA keeps; a DNA that breaks one is never made.
+"""The rules that every DNA obeys.
 
-The bounds only keep numbers computable: they lie far beyond any network that a machine could train, since the paper's
-search space is meant to be unbounded.
+The bounds only keep numbers computable. They lie far beyond any trainable network, since the paper's search space is
+unbounded.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _CONV_BOUNDS = (
     ("stride_scale", STRIDE_SCALE_BOUNDS),
 )
 
-# IDs become parts of tensor names ('.' separates there), of file names and of log lines.
+# IDs become parts of tensor names (where '.' separates), file names and log lines.
 ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _is_id = ID_PATTERN.fullmatch
 _are_ids = re.compile(rf"(?:{ID_PATTERN.pattern}\n)+", re.ASCII).fullmatch
 
 
 def usual_order(dna: DNA) -> tuple[str, ...] | None:
-    """The vertices' IDs in order, if one look proves that the DNA keeps every rule and that all stand in their places.
+    """Return the vertices' IDs in order if a quick test proves the DNA valid and canonical, else None.
 
-    Usual is a backbone through all vertices, each joined to the next, and skips: then there is no other order. None
-    proves nothing; `check` has the last word, and the sentences. Every birth makes two DNAs, and nearly all are usual.
+    It covers the usual case: a backbone through all vertices, and skips. Then there is only one order. None proves
+    nothing; `check` decides and has the messages. Every birth makes two DNAs, and nearly all are usual.
     """
     low, high = LEARNING_RATE_BOUNDS
     if dna.odds or not low <= dna.learning_rate <= high:
@@ -66,7 +66,7 @@ def usual_order(dna: DNA) -> tuple[str, ...] | None:
 
 
 def _is_chain_with_skips(edges: tuple[Conv | Identity, ...], order: tuple[str, ...], place: dict[str, int]) -> bool:
-    """Whether each vertex is entered by the backbone from the one before and then by skips from earlier ones."""
+    """Return whether each vertex has a backbone edge from the one before, then skips from earlier ones."""
     entered, skipped = 0, -1
     here, ahead = order[0], iter(order[1:])
     for edge in edges:
@@ -89,7 +89,7 @@ def _is_chain_with_skips(edges: tuple[Conv | Identity, ...], order: tuple[str, .
 
 
 def check(dna: DNA) -> None:
-    """Raises InvalidDNAError, naming the place and the rule, if the DNA breaks one."""
+    """Raise InvalidDNAError if the DNA breaks a rule."""
     low, high = LEARNING_RATE_BOUNDS
     if not low <= dna.learning_rate <= high:
         raise _out_of_bounds("the learning rate", dna.learning_rate, LEARNING_RATE_BOUNDS)
@@ -109,16 +109,16 @@ def check(dna: DNA) -> None:
 
 def _check_counts(dna: DNA) -> None:
     if len(dna.vertices) < 2:
-        raise InvalidDNAError(f"a DNA needs an input and an output vertex, this one has {len(dna.vertices)} vertices.")
+        raise InvalidDNAError(f"a DNA needs an input and an output, but this one has {len(dna.vertices)} vertices.")
     if len(dna.vertices) > MAX_VERTICES or len(dna.edges) > MAX_EDGES:
         raise InvalidDNAError(
-            f"{len(dna.vertices)} vertices and {len(dna.edges)} edges are over the limit "
+            f"{len(dna.vertices)} vertices and {len(dna.edges)} edges exceed the limit "
             f"of {MAX_VERTICES} and {MAX_EDGES}."
         )
 
 
 def _is_usual(conv: Conv) -> bool:
-    """Whether one expression proves that its numbers are within the bounds; precedences are another matter."""
+    """Return whether one expression proves that its numbers, except the precedences, are within the bounds."""
     return (
         0.001 < conv.depth_factor < 1000.0
         and 0.0 <= conv.filter_half_width < 100.0
@@ -136,7 +136,7 @@ def _check_edge(edge: Conv | Identity) -> None:
 
 def _out_of_bounds(place: str, value: float, bounds: tuple[float, float]) -> InvalidDNAError:
     low, high = bounds
-    return InvalidDNAError(f"{place} is {value:.6g}, but must lie between {low:g} and {high:g}.")
+    return InvalidDNAError(f"{place} is {value:.6g} but must be between {low:g} and {high:g}.")
 
 
 def _check_ids(dna: DNA) -> None:
@@ -145,7 +145,7 @@ def _check_ids(dna: DNA) -> None:
         place = next(place for place, name in enumerate(names) if not _is_id(name))
         noun = "vertex" if place < len(dna.vertices) else "edge"
         raise InvalidDNAError(
-            f"the {noun} ID {names[place][:80]!r} is not allowed: 1 to 64 letters, digits, '-' and '_' make an ID."
+            f"the {noun} ID {names[place][:80]!r} is not allowed; use 1 to 64 letters, digits, '-' and '_'."
         )
     repeated = _most_repeated(names)
     if repeated is not None:
@@ -154,7 +154,7 @@ def _check_ids(dna: DNA) -> None:
 
 
 def _all_ids(names: list[str]) -> bool:
-    # One look at all of them; an ID with a newline in it makes more lines than there are IDs.
+    # One match for all of them; an ID that contains a newline makes more lines than there are IDs.
     lines = "\n".join(names) + "\n"
     return _are_ids(lines) is not None and lines.count("\n") == len(names)
 
@@ -162,7 +162,7 @@ def _all_ids(names: list[str]) -> bool:
 def _check_odds(dna: DNA) -> None:
     names = [name for name, _ in dna.odds]
     if len(names) > MAX_ODDS or len(set(names)) < len(names) or not all(map(_is_id, names)):
-        raise InvalidDNAError("the odds of its mutations have names that are not allowed, too many or repeated.")
+        raise InvalidDNAError("the odds of its mutations have invalid, repeated or too many names.")
     low, high = ODDS_BOUNDS
     for name, odds in dna.odds:
         if not low <= odds <= high:
@@ -178,11 +178,11 @@ def _check_ends(dna: DNA) -> None:
     repeated = _most_repeated(arcs)
     if repeated is not None:
         (source, target), _ = repeated
-        raise InvalidDNAError(f"two edges lead from '{source}' to '{target}'; one is allowed.")
+        raise InvalidDNAError(f"two edges lead from '{source}' to '{target}'; only one is allowed.")
 
 
 def _most_repeated(items: list[T]) -> tuple[T, int] | None:
-    """The item that is there most often and its count, or None if all are different."""
+    """Return the most frequent item and its count, or None if all differ."""
     if len(set(items)) == len(items):
         return None
     [(item, count)] = Counter(items).most_common(1)
@@ -190,7 +190,7 @@ def _most_repeated(items: list[T]) -> tuple[T, int] | None:
 
 
 def _check_graph(dna: DNA) -> None:
-    """One input, one output, no cycle: then every vertex lies on a path from the input to the output."""
+    """Check for one input, one output and no cycle: then every vertex lies on a path from input to output."""
     if len(dna.order) < len(dna.vertices):
         stuck = sorted({vertex.id for vertex in dna.vertices} - set(dna.order))
         raise InvalidDNAError(f"there is a cycle through or before vertex '{stuck[0]}'; edges must only lead forward.")

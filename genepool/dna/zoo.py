@@ -1,11 +1,7 @@
-"""The initial individual and the hand-designed networks of Table 1 in the paper, as DNA.
+"""The initial individual and the hand-designed networks of the paper's Table 1 as DNA.
 
-The trivial individual that every experiment begins with (the paper's "Initial Conditions").
-
-Hand-designed networks of the paper's first table, and the initial one, as DNA.
-
-They show what the search space holds, and serve as yardsticks and as known answers in tests. Widths are depth factors,
-so a network whose first layer has 16 channels depends on the number of channels of the images.
+They show what the search space contains and serve as known answers in tests. Widths are depth factors, so they depend
+on the number of channels of the images.
 """
 
 from __future__ import annotations
@@ -24,17 +20,17 @@ OUTPUT = Vertex(id="output", type="linear", outputs_mutable=False, properties_mu
 
 
 def initial(learning_rate: float = 0.1) -> DNA:
-    """Input, global pool, output: one fully connected layer on the channel means, no convolution."""
+    """The paper's initial individual: one fully connected layer on the channel means, no convolution."""
     trunk = Identity(id="trunk", from_vertex=INPUT.id, to_vertex=OUTPUT.id)
     return DNA(learning_rate=learning_rate, vertices=(INPUT, OUTPUT), edges=(trunk,))
 
 
 MODEST = 16
-"""Channels of a modest network."""
+"""The channels of a modest network."""
 
 
 class _Column:
-    """Builds a DNA from the input on, one layer at a time, with numbered readable IDs."""
+    """Builds a DNA from the input on, one layer at a time, with numbered IDs."""
 
     def __init__(self, image_channels: int) -> None:
         self.vertices: list[Vertex] = [INPUT]
@@ -43,7 +39,7 @@ class _Column:
         self.channels = image_channels
 
     def conv(self, channels: int, size: int = 3, stride_scale: int = 0, *, active: bool = True) -> str:
-        """A convolution into a new vertex; returns the vertex's ID."""
+        """Add a convolution into a new vertex and return the vertex's ID."""
         vertex = Vertex(id=f"v{len(self.vertices)}", type="bn_relu" if active else "linear")
         half = (size - 1) / 2
         self.edges.append(
@@ -60,18 +56,18 @@ class _Column:
         return self._add(vertex, channels)
 
     def activation(self) -> str:
-        """Batch normalisation and rectifier behind a one-to-one connection; returns the new vertex's ID."""
+        """Add batch normalisation and a rectifier after a one-to-one connection; return the new vertex's ID."""
         vertex = Vertex(id=f"v{len(self.vertices)}", type="bn_relu")
         self.edges.append(Identity(id=f"one{len(self.vertices)}", from_vertex=self.top, to_vertex=vertex.id))
         return self._add(vertex, self.channels)
 
     def skip(self, start: str) -> None:
-        """Joins an earlier vertex to the newest, one-to-one."""
+        """Connect an earlier vertex to the newest, one-to-one."""
         skip = Identity(id=f"skip-{start}-{self.top}", from_vertex=start, to_vertex=self.top)
         self.edges.append(replace(skip, depth_precedence=SKIP_PRECEDENCE, scale_precedence=SKIP_PRECEDENCE))
 
     def projection(self, start: str, depth_factor: float, stride_scale: int) -> None:
-        """Joins an earlier vertex to the newest by a 1x1 convolution."""
+        """Connect an earlier vertex to the newest with a 1x1 convolution."""
         self.edges.append(
             Conv(
                 id=f"skip-{start}-{self.top}",
@@ -92,13 +88,13 @@ class _Column:
         return vertex.id
 
     def dna(self, learning_rate: float = 0.1) -> DNA:
-        """Closes the column with the output."""
+        """Finish with the output."""
         trunk = Identity(id="trunk", from_vertex=self.top, to_vertex=OUTPUT.id)
         return DNA(learning_rate=learning_rate, vertices=(*self.vertices, OUTPUT), edges=(*self.edges, trunk))
 
 
 def modest(image_channels: int) -> DNA:
-    """A network of one convolution: where growth begins, whatever the budget."""
+    """A network with a single convolution, the starting point of growth."""
     column = _Column(image_channels)
     column.conv(MODEST)
     return column.dna()
@@ -113,9 +109,9 @@ def resnet(depth: int, image_channels: int = 3) -> DNA:
 
 
 def wide_resnet(depth: int = 28, width: int = 10, image_channels: int = 3, *, projections: bool = True) -> DNA:
-    """A wide residual network (Zagoruyko and Komodakis, 2016), with projecting shortcuts; depth is 6 n + 4.
+    """A wide residual network (Zagoruyko and Komodakis, 2016) with projection shortcuts; depth is 6 n + 4.
 
-    Without projections its shortcuts are padded with zeros, as a ResNet's.
+    Without projections, its shortcuts are padded with zeros like those of `resnet`.
     """
     return _residual((depth - 4) // 6, (16 * width, 32 * width, 64 * width), image_channels, projections=projections)
 
@@ -139,7 +135,7 @@ def _residual(blocks: int, widths: tuple[int, ...], image_channels: int, *, proj
 
 
 def all_cnn_c(image_channels: int = 3) -> DNA:
-    """All-CNN-C (Springenberg et al., 2014) with batch normalisation, which our rectifiers always carry.
+    """All-CNN-C (Springenberg et al., 2014) with batch normalisation, which our rectifiers always have.
 
     Its last convolution gives ten class scores; here the classifier is a fully connected layer on 192 pooled channels.
     """
@@ -163,7 +159,7 @@ ZOO: dict[str, Callable[[int], DNA]] = {
 
 
 def zoo(name: str, image_channels: int = 3) -> DNA:
-    """The network of that name."""
+    """Return the network of that name."""
     if name not in ZOO:
         raise SettingsError(f"There is no network '{name}' in the zoo; {nearest(name, list(ZOO))}")
     return ZOO[name](image_channels)

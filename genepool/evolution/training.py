@@ -14,8 +14,7 @@ from genepool.dna import DNA, decode
 from genepool.errors import ConcurrencyError, DataError, StepAbandoned, StorageError
 from genepool.evaluation import AS_CONFIGURED, Evaluator, Progress, Trained, TrainingBudget, TrainingRequest
 from genepool.evolution.budget import BudgetUse
-from genepool.population import Birth, Checkpoint, Individual, Population
-from genepool.population.directory.names import WEIGHTS
+from genepool.population import WEIGHTS, Birth, Checkpoint, Individual, Population
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genepool.data.arrays import to_pixels
-from genepool.data.image_files import read_facts, read_pixels
+from genepool.data.image_files import read_header, read_pixels
 from genepool.data.image_folder import LITTER
 from genepool.data.paths import save_file
 from genepool.dna import DNA
@@ -135,7 +135,7 @@ def _wanted(name: str) -> bool:
 
 def read_image(path: Path, facts: Facts) -> NDArray[np.uint8]:
     """Read an image file in the same way as the training images."""
-    read_facts(path)
+    read_header(path)
     return read_pixels(path, height=facts.height, width=facts.width, channels=facts.channels)
 
 

@@ -1,8 +1,8 @@
-"""The endless stream of training batches: shuffled, cropped at random from the padded images, flipped at random.
+"""The training batches: shuffled, cropped at random from the padded images, flipped at random.
 
-Follows He et al. (2016), as the paper does: four pixels of padding, a random crop, a horizontal flip. All of a batch is
-one gather from the memory-mapped pixels. A batch is a pure function of the data, the seed and the step's number, so a
-training can be resumed at any step from nothing but that number.
+Follows He et al. (2016), as the paper does: four pixels of padding, a random crop, a horizontal flip. A batch is one
+gather from the memory-mapped pixels and a pure function of the data, the seed and the step's number, so a training can
+be resumed at any step.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Normaliser:
     def __init__(self, data: Dataset, device: torch.device, size: tuple[int, int] | None = None) -> None:
         mean, std = np.asarray(data.mean), np.asarray(data.std)
         height, width = size or (data.height, data.width)
-        # Tiled to the whole image: broadcasting over an inner axis of three costs more than the arithmetic.
+        # Tiled to the full image: broadcasting over an inner axis of three costs more than the arithmetic.
         self._scale, self._shift = (
-            torch.tensor(np.tile(of_channels, (height, width, 1)), dtype=torch.float32, device=device)
-            for of_channels in (1 / (255 * std), -mean / std)
+            torch.tensor(np.tile(per_channel, (height, width, 1)), dtype=torch.float32, device=device)
+            for per_channel in (1 / (255 * std), -mean / std)
         )
         self.device, self._here = device, device.type == "cpu"
 
@@ -37,28 +37,29 @@ class Normaliser:
         return self.of_tensor(tensor if self._here else tensor.to(self.device, non_blocking=True))
 
     def of_tensor(self, pixels: Tensor) -> Tensor:
-        """The same for pixels that are on the device."""
-        return pixels.float().mul_(self._scale).add_(self._shift).permute(0, 3, 1, 2)
+        """Normalise pixels that are already on the device."""
+        scaled = pixels.float().mul_(self._scale).add_(self._shift)  # (batch, height, width, channels)
+        return scaled.permute(0, 3, 1, 2)  # (batch, channels, height, width)
 
 
 def mirror(pixels: NDArray[np.uint8], which: NDArray[np.bool_]) -> None:
-    """Mirrors some of the images (batch, height, width, channels) in place.
+    """Mirror some of the images (batch, height, width, channels) in place.
 
-    NumPy would go through a reversed axis byte by byte, which is four times slower: a third of a small network's step.
+    NumPy walks a reversed axis byte by byte, which is four times slower: a third of a small network's step.
     """
     places = np.flatnonzero(which)
     pixels[places] = torch.from_numpy(pixels[places]).flip(2).numpy()
 
 
 Draw = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
-"""Random numbers of a pass through the images, or of a part of it: which image comes, the top and the left of its crop,
-and whether it is mirrored. No class, for four fields by name would cost a small network a hundredth of its step."""
+"""The random numbers of one pass through the images, or of a part of it: image, top and left of its crop, mirrored or
+not. A tuple, because a class with four named fields would take a hundredth of a small network's step."""
 
 
 class Batches:
-    """The batches of one training, on the CPU (genepool.nn.batches has those of other devices).
+    """The batches of one training on the CPU.
 
-    Differs from the paper where `size` is smaller than the images: so are the crops.
+    Differs from the paper if `size` is smaller than the images: the crops are, too.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Batches:
         self._passes: dict[int, Draw] = {}
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        """Images and labels of a step; steps are numbered from 0."""
+        """Return the images and labels of a step; steps are numbered from 0."""
         order, top, left, flip = self.drawn(step)
         pixels = self._windows[order, top, left].reshape(self._shape)
         if self._data.flip:
@@ -81,7 +82,7 @@ class Batches:
         return self._normalise(pixels), torch.from_numpy(self._labels[order])
 
     def drawn(self, step: int) -> Draw:
-        """The random numbers of a step."""
+        """Return the random numbers of a step."""
         place, start = divmod(step * self._batch, len(self._labels))
         stop = start + self._batch
         order, top, left, flip = self._pass(place)
@@ -101,7 +102,7 @@ class Batches:
 
 
 def _windows(data: Dataset, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """All crops of all images as one view: (image, top, left, row, bytes of the row); nothing is copied."""
+    """Return all crops of all images as one view without copying: (image, top, left, row, bytes of the row)."""
     pixels = data.train_pixels
     image, row, column, _ = pixels.strides
     height, width = size
@@ -120,13 +121,13 @@ class Resident(NamedTuple):
 
 @lru_cache(maxsize=2)
 def resident(data: Dataset, device: torch.device) -> Resident:
-    """The data set on that device; the next training finds it there."""
+    """Copy the data set to the device; later trainings reuse the copy."""
     arrays = (data.train_pixels, data.train_labels, data.validation_pixels)
     return Resident(*(torch.from_numpy(np.array(array)).to(device) for array in arrays))
 
 
 class ResidentBatches:
-    """The batches of one training, as `Batches` makes them, without a copy of images to the device."""
+    """The same batches as those of `Batches`, from images on the device."""
 
     def __init__(
         self, data: Dataset, *, batch: int, seed: int, device: torch.device, size: tuple[int, int] | None = None
@@ -140,10 +141,13 @@ class ResidentBatches:
         self._columns = torch.arange(width, device=device)
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        """Images and labels of a step; steps are numbered from 0."""
+        """Return the images and labels of a step; steps are numbered from 0."""
         numbers = self._numbers(step)
         order, top, left, flip = (numbers[i] for i in range(4))
-        rows, columns = self._rows + top[:, None], self._columns.expand(len(order), -1)
+        rows, columns = (
+            self._rows + top[:, None],
+            self._columns.expand(len(order), -1),
+        )
         if self._flip:
             columns = torch.where(flip[:, None] > 0, columns.flip(1), columns)
         columns = columns + left[:, None]
@@ -151,7 +155,7 @@ class ResidentBatches:
         return self._normalise.of_tensor(pixels), self._images.train_labels[order]
 
     def _numbers(self, step: int) -> Tensor:
-        """What was drawn for a step, on the device; a copy of a few hundred numbers that nothing waits for."""
+        """Return the random numbers of a step on the device; the copy is small and asynchronous."""
         numbers = torch.from_numpy(np.stack(self._drawn.drawn(step)))
         return numbers.to(self._rows.device, non_blocking=True)
 
@@ -159,6 +163,6 @@ class ResidentBatches:
 def batches_for(
     data: Dataset, *, batch: int, seed: int, device: torch.device, size: tuple[int, int] | None = None
 ) -> Batches | ResidentBatches:
-    """On the CPU images stay in the files that all processes map; anywhere else they are copied once."""
+    """On the CPU, images stay in memory-mapped files that all processes share; other devices get a copy."""
     kind = Batches if device.type == "cpu" else ResidentBatches
     return kind(data, batch=batch, seed=seed, device=device, size=size)

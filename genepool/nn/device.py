@@ -1,12 +1,8 @@
-"""The process around the training: its threads, memory, device and arithmetic.
+"""Threads, memory, device and arithmetic of a process that trains.
 
-The process around the training: its threads, its memory and its device.
-
-Arithmetic in fewer bits where that is faster: bfloat16, or float16 with a loss scale on older GPUs.
-
-Differs from the paper, which trains in float32. Weights, momentum and the update stay in float32 here too, and so does
-validation: it is float32 networks that are handed over. Processors with instructions for bfloat16 are up to twice as
-fast at convolutions; those without take ten times as long.
+Mixed precision uses bfloat16, or float16 with a loss scale on older GPUs. Differs from the paper, which trains in
+float32. Weights, momentum, the update and validation stay in float32 here too. CPUs with bfloat16 instructions are up
+to twice as fast at convolutions; those without are ten times slower.
 """
 
 from __future__ import annotations
@@ -31,13 +27,13 @@ _LARGEST_MMAP_THRESHOLD = 32 * 2**20 * ctypes.sizeof(ctypes.c_long)
 
 
 def prepare_process(threads: int = 1) -> None:
-    """To be called once, before the first tensor.
+    """Set up the process; call this once, before the first tensor.
 
-    One thread, because one worker a core beats one worker with all cores, does not collapse when something else runs,
-    and makes sums the same in each run. And freed memory is kept: small networks otherwise spend up to half of their
-    time in page faults, since glibc gives large blocks back to the system after each layer.
+    One thread: one worker per core is faster than one worker with all cores, does not collapse when something else
+    runs, and makes sums reproducible. Freed memory is kept: glibc returns large blocks to the system after each layer,
+    and small networks would spend up to half of their time in page faults.
     """
-    # Virtual machines may announce AMX and then end a process that uses it; only bfloat16 would.
+    # Virtual machines may announce AMX and then kill a process that uses it; only bfloat16 would.
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
     torch.set_num_threads(threads)
     _of_glibc("mallopt", _M_MMAP_THRESHOLD, min(_LARGEST_MMAP_THRESHOLD, 2**30))
@@ -46,7 +42,7 @@ def prepare_process(threads: int = 1) -> None:
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """So many for a while; 0: as many as there are."""
+    """Use this number of threads for a while; 0 keeps the current number."""
     before = torch.get_num_threads()
     torch.set_num_threads(number or before)
     try:
@@ -56,9 +52,9 @@ def threads(number: int) -> Iterator[None]:
 
 
 def give_memory_back(beyond: int) -> None:
-    """Before a training, if the process holds more than so many bytes of its own.
+    """Return freed memory to the system if the process holds more than `beyond` private bytes.
 
-    What is kept of a large network would otherwise come on top of the next one.
+    Otherwise, the memory kept after a large network would add to that of the next one.
     """
     try:
         _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
@@ -69,14 +65,14 @@ def give_memory_back(beyond: int) -> None:
 
 
 def _of_glibc(name: str, *arguments: int) -> None:
-    """Calls a function of the C library, where there is one of that name: neither musl nor other systems have these."""
+    """Call a function of glibc; musl and other systems do not have these."""
     function = getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None
     if function is not None:
         function(*arguments)
 
 
 def choose_device(name: str, number: int = 0) -> torch.device:
-    """The device of that name; `auto` takes a GPU if there is one. Workers share several GPUs out by their numbers."""
+    """Return the device of that name; `auto` prefers a GPU. Workers are spread over several GPUs by their numbers."""
     if name not in DEVICES and not name.startswith("cuda:"):
         raise SettingsError(f"There is no device '{name}'; choose one of {', '.join(DEVICES)}.")
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -90,7 +86,7 @@ def choose_device(name: str, number: int = 0) -> torch.device:
 
 
 def gpus(name: str) -> int:
-    """How many GPUs workers would share out among themselves on a device of that name."""
+    """Return the number of GPUs that workers would share on a device of that name."""
     device = choose_device(name)
     if device.type == "cpu":
         return 0
@@ -98,12 +94,12 @@ def gpus(name: str) -> int:
 
 
 def share_of_gpu(device: torch.device, workers: int) -> int:
-    """Bytes of a GPU's memory for each of the workers on it; a tenth stays for what torch needs there."""
+    """Return the bytes of a GPU's memory per worker; a tenth is reserved for torch itself."""
     return int(0.9 * torch.cuda.get_device_properties(device).total_memory) // workers
 
 
 def versions() -> dict[str, str]:
-    """Of the program and of what computes: with the seeds, what a result depends on."""
+    """Return the versions that a result depends on, besides the seeds."""
     import platform
 
     import numpy as np
@@ -119,13 +115,13 @@ def versions() -> dict[str, str]:
 
 
 GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000
-"""Of the loss scale, as torch's own GradScaler has them."""
+"""The constants of the loss scale, as in torch's own GradScaler."""
 _WITHOUT = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}
-"""What ONEDNN_MAX_CPU_ISA may say that leaves bfloat16 to be imitated."""
+"""Values of ONEDNN_MAX_CPU_ISA with which bfloat16 is emulated."""
 
 
 class Precision:
-    """How losses and gradients are computed."""
+    """The arithmetic of losses and gradients."""
 
     def __init__(self, device: torch.device, *, mixed: bool, kind: torch.dtype | None = None) -> None:
         self._device = device.type
@@ -137,11 +133,11 @@ class Precision:
         self._since_growth = torch.zeros((), dtype=torch.int32, device=device)
 
     def state(self) -> Tensor | None:
-        """What the rest of a training depends on, as numbers; None where there is nothing."""
+        """Return the state that a checkpoint needs, or None."""
         return None if self.scale is None else torch.stack((self.scale, self._since_growth.float()))
 
     def resume(self, state: Tensor) -> None:
-        """Goes back to where that was."""
+        """Restore the state of a checkpoint."""
         if self.scale is not None:
             self.scale.copy_(state[0])
             self._since_growth.copy_(state[1])
@@ -151,9 +147,9 @@ class Precision:
         return torch.autocast(self._device, dtype=self._kind if self.mixed else None, enabled=self.mixed)
 
     def gradients(self, loss: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-        """Of each parameter; None where the scale was too large, which is then halved, and the step left out.
+        """Return the gradients, or None if the loss scale was too large: it is then halved and the step skipped.
 
-        Only float16 has a scale, and only then does the device have to be asked at every step.
+        Only float16 has a scale, so only float16 waits for the device in every step.
         """
         if self.scale is None:
             return torch.autograd.grad(loss, parameters)
@@ -165,9 +161,9 @@ class Precision:
 
 
 def is_mixed(precision: str, device: torch.device) -> bool:
-    """What a setting means on a device.
+    """Return whether a precision setting means mixed precision on this device.
 
-    `auto` stays with float32 on GPUs: small networks make them wait for the next call, and casts are more calls.
+    `auto` means float32 on GPUs: small networks leave them waiting for calls, and casts are more calls.
     """
     if precision == "auto":
         return device.type == "cpu" and _has_bfloat16()
@@ -175,7 +171,7 @@ def is_mixed(precision: str, device: torch.device) -> bool:
 
 
 def _has_bfloat16() -> bool:
-    """Whether the processor has instructions for it, and whoever started this process lets oneDNN use them."""
+    """Return whether the CPU has bfloat16 instructions and ONEDNN_MAX_CPU_ISA allows oneDNN to use them."""
     most = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
     return bool(torch.cpu.get_capabilities().get("avx512_bf16")) and most not in _WITHOUT
 

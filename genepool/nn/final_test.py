@@ -1,4 +1,4 @@
-"""The one door to the test images. Evolution and training never come here; whoever reports a chosen model does."""
+"""The only module that reads test images. Evolution and training never do; reports on a chosen network do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from genepool.nn.model import Model
 
 
 def test_accuracy(model: Model, source: Source, data: Dataset, normalise: Normaliser) -> float:
-    """The share of the test images that the model classifies correctly."""
+    """Return the accuracy on the test images."""
     pixels, labels = _held_out(source, data)
     return accuracy(model, pixels, labels, normalise)
 
@@ -26,7 +26,7 @@ def test_accuracy(model: Model, source: Source, data: Dataset, normalise: Normal
 def test_answers(
     models: Sequence[Model], source: Source, data: Dataset
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The probabilities that each model gives each test image (models, images, classes), and the right labels."""
+    """Return each model's probabilities for the test images (models, images, classes), and the labels."""
     pixels, labels = _held_out(source, data)
     normalise = Normaliser(data, torch.device("cpu"))
     networks = [model.for_validation() for model in models]
@@ -40,5 +40,5 @@ def test_answers(
 def _held_out(source: Source, data: Dataset) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     images = source.held_out()
     if images.pixels.shape[1:] != tuple(data.image):
-        raise DataError(f"The test images of '{source.name}' have another size than its training images.")
+        raise DataError(f"The test images of '{source.name}' differ in size from its training images.")
     return images.pixels, images.labels

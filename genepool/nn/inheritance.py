@@ -1,21 +1,18 @@
-"""What a child takes over from its parents' weights (the paper's "Weight Inheritance").
+"""Weight inheritance (the paper's "Weight Inheritance"), from one parent or two.
 
-What a child takes over from its parent's weights (the paper's "Weight Inheritance").
+The paper copies tensors whose shape did not change (`inherit_weights`). `inherit_function` makes a child start where
+its parent stopped although a mutation changed its shape.
 
-Weights for a child that begins where its parent stopped, although a mutation has changed its shape.
+Differs from the paper: there, a tensor whose shape changed is drawn again, and all later layers lose the input that
+they had learned to expect. Training for minutes instead of days does not recover from that. Here
 
-Differs from the paper: there, a tensor whose shape changed is drawn anew, and with it goes what all later layers had
-learned to expect of it. With minutes instead of days nobody wins that back. Here
-
-- a widened layer keeps its old outputs and computes new ones beside them, which nothing listens to yet: the weights
-  that lead from new channels to old ones are zero, and learn;
+- a widened layer keeps its old outputs and adds new ones that are not used yet: the weights from new channels to old
+  ones start at zero, and learn;
 - a larger filter is the old one with zeros around it, a smaller one its middle;
-- a new convolution passes its input on (one in the middle of each filter), with further channels drawn as usual;
+- a new convolution passes its input on (a one in the middle of each filter); further channels are drawn as usual;
 - a new normalisation takes scale and shift from one batch of images, so that it undoes itself.
 
-What was cut away, or is negative in front of a new rectifier, is lost: the start is then near the parent, not at it.
-
-The weights of a child of two parents, put together from both before the child inherits them.
+What was cut off, or is negative before a new rectifier, is lost: the child then starts near its parent.
 """
 
 from __future__ import annotations
@@ -35,16 +32,16 @@ from genepool.nn.model import Activation, Model
 
 
 class Inheritance(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of the tensors that were taken over, and of those that were not."""
+    """The names of the tensors that were inherited and of those that were not."""
 
     inherited: tuple[str, ...] = ()
     second: tuple[str, ...] = ()
-    """Those of the inherited that came from a second parent."""
+    """The inherited tensors that came from a second parent."""
     fresh: tuple[str, ...] = ()
 
 
 def inherit_weights(model: nn.Module, parent: Mapping[str, Tensor]) -> Inheritance:
-    """Copies the parent's tensors, batch-norm statistics included, wherever name and shape agree."""
+    """Copy the parent's tensors, including batch-norm statistics, if name and shape agree."""
     inherited, fresh = [], []
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -57,9 +54,9 @@ def inherit_weights(model: nn.Module, parent: Mapping[str, Tensor]) -> Inheritan
 
 
 def inherit_function(model: Model, parent: Mapping[str, Tensor], images: Tensor) -> Inheritance:
-    """Takes over all that the parent's tensors can give; the images, a batch for training, set new normalisations."""
+    """Inherit as much as possible of every tensor; a training batch calibrates new normalisations."""
     state = model.state_dict()
-    if not any(name in parent for name in state):  # the first of a line, or weights that were reset
+    if not any(name in parent for name in state):  # the first network, or weights that were reset
         return Inheritance(fresh=tuple(state))
     inherited, fresh = [], []
     with torch.no_grad():
@@ -76,7 +73,7 @@ def inherit_function(model: Model, parent: Mapping[str, Tensor], images: Tensor)
 
 
 def _overlap(new: Tensor, old: Tensor) -> None:
-    """Copies what both have: the first channels, the middle of filters. Old outputs take nothing from what is new."""
+    """Copy the common part: the first channels, the middle of filters. Old outputs ignore new inputs."""
     if new.shape == old.shape:
         new.copy_(old)
         return
@@ -88,24 +85,24 @@ def _overlap(new: Tensor, old: Tensor) -> None:
 
 
 def _middles(new: int, old: int) -> tuple[slice, slice]:
-    """Where the shorter of two odd lengths lies in each."""
+    """Return where the shorter of two odd lengths lies in each."""
     short = min(new, old)
     return tuple(slice((n - short) // 2, (n + short) // 2) for n in (new, old))  # type: ignore[return-value]
 
 
 def _pass_through(filters: Tensor) -> None:
-    """Each output channel that has an input of its number is that input."""
-    out, into, height, width = filters.shape
+    """Make each output channel equal to the input channel of the same number."""
+    out, into, height, width = filters.shape  # (channels out, channels in, height, width)
     both = min(out, into)
     filters[:both] = 0
     filters[range(both), range(both), height // 2, width // 2] = 1
 
 
 def _calibrate(model: Model, parent: Mapping[str, Tensor], images: Tensor) -> None:
-    """Sets the statistics of channels that the parent did not have, from what comes in."""
+    """Set the statistics of channels that the parent did not have, from their inputs."""
     model.eval()
 
-    def look(vertex: str, activation: Activation, x: Tensor) -> None:
+    def set_statistics(vertex: str, activation: Activation, x: Tensor) -> None:
         known = parent.get(f"vertex_{vertex}.running_mean")
         first = 0 if known is None else len(known)
         if first >= len(activation.running_mean):
@@ -117,20 +114,20 @@ def _calibrate(model: Model, parent: Mapping[str, Tensor], images: Tensor) -> No
             activation.weight.copy_(torch.sqrt(variance + activation.EPSILON))
             activation.bias.copy_(mean)
 
-    model.look_at_activations(images, look)
+    model.run_with_hook(images, set_statistics)
     model.train()
 
 
 class Mixture(NamedTuple):
-    """What two parents give together."""
+    """The tensors of two parents."""
 
     tensors: dict[str, Tensor]
     second: frozenset[str]
-    """The names of those that come from the second parent, alone or with the first."""
+    """The names of tensors that come from the second parent, alone or together with the first."""
 
 
 def mixed(model: Model, first: Mapping[str, Tensor], second: Mapping[str, Tensor], rng: Random) -> Mixture:
-    """Each layer from one of the two at random where both have it in the child's shape, otherwise from whoever has."""
+    """Take each layer from a random parent if both have it in the child's shape, else from the one that does."""
     state = model.state_dict()
     tensors, chosen = dict(first), set()
 
@@ -146,7 +143,7 @@ def mixed(model: Model, first: Mapping[str, Tensor], second: Mapping[str, Tensor
 
 
 def _layers(dna: DNA) -> Iterator[set[str]]:
-    """Modules that belong together: a convolution with the normalisation that measures it, then the classifier."""
+    """Yield modules that belong together: a convolution and its normalisation; at last the classifier."""
     for vertex in dna.order[1:]:
         modules = {f"vertex_{vertex}"} if dna.vertex[vertex].type == "bn_relu" else set()
         for edge in dna.edges_in[vertex]:
@@ -160,7 +157,7 @@ def _layers(dna: DNA) -> Iterator[set[str]]:
 
 
 def fused(dna: DNA, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Mixture:
-    """For a DNA made by `fuse`: all weights of both, so that the scores are the mean of theirs."""
+    """Combine all weights of both parents for a DNA made by `fuse`, so that the scores are the mean of theirs."""
     left, right = joints(dna)
     tensors = {name: tensor for name, tensor in first.items() if not name.startswith("classifier_")}
     moved = {_renamed(name, right.id): tensor for name, tensor in second.items() if not name.startswith("classifier_")}
@@ -169,7 +166,7 @@ def fused(dna: DNA, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -
         f"classifier_{dna.output}.weight": torch.cat(weights, dim=1) / 2,
         f"classifier_{dna.output}.bias": sum(biases) / 2,
     }
-    eye = torch.eye(sum(weight.shape[1] for weight in weights))[:, :, None, None]
+    eye = torch.eye(sum(weight.shape[1] for weight in weights))[:, :, None, None]  # (both, both, 1, 1)
     width = weights[0].shape[1]
     ties = {f"edge_{left.id}.weight": eye[:, :width], f"edge_{right.id}.weight": eye[:, width:]}
     return Mixture(tensors | moved | shared | ties, frozenset(moved | shared))
@@ -184,5 +181,5 @@ def _renamed(name: str, joint: str) -> str:
 def _classifier(parent: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     found = {name.rpartition(".")[2]: tensor for name, tensor in parent.items() if name.startswith("classifier_")}
     if set(found) != {"weight", "bias"}:
-        raise DataError("the weights of a parent hold no classifier, or more than one.")
+        raise DataError("the weights of a parent have no classifier, or more than one.")
     return found["weight"], found["bias"]

@@ -1,9 +1,4 @@
-"""The accuracy of a network, and how long it takes per image on this machine.
-
-The share of images that a network classifies correctly.
-
-How long a trained network takes for an image on this machine.
-"""
+"""The accuracy of a network, and its inference time on this machine."""
 
 from __future__ import annotations
 
@@ -22,9 +17,9 @@ from genepool.nn.model import Model
 def accuracy(
     model: Model, pixels: NDArray[np.uint8] | Tensor, labels: NDArray[np.int64], normalise: Normaliser
 ) -> float:
-    """Of the whole set, with the moving averages of batch normalisation, without augmentation.
+    """Return the accuracy on all images, with the moving averages of batch normalisation, without augmentation.
 
-    Pixels may be on the device already. The device is asked once, at the end.
+    Pixels may be on the device already. The result is read from the device once, at the end.
     """
     network = model.for_validation()
     answers = torch.from_numpy(np.array(labels)).to(normalise.device)
@@ -36,25 +31,25 @@ def accuracy(
     return int(right) / len(labels)
 
 
-WARMING = 3
-MOST, LONGEST = 50, 0.2
-"""Runs, and seconds for all of them."""
-FEWEST = 5
+WARM_UP = 3
+FEWEST, MOST = 5, 50
+LONGEST = 0.2
+"""The runs that are timed, and the seconds after which no more than FEWEST are."""
 
 
 def milliseconds(model: Model, image: Tensor) -> float:
-    """Of the inference of one image at a time, as validation computes it: folded, without gradients.
+    """Return the inference time of one image, computed as in validation: folded, without gradients.
 
-    The fastest of several runs, since whatever else a machine does can only make one slower. The answer is read each
-    time, so that a GPU has really given it.
+    It is the fastest of several runs, since other load can only slow them down. The answer is read each time, so that
+    a GPU has really computed it.
     """
     network = model.for_validation()
     fastest, began = float("inf"), time.perf_counter()
-    for run in range(WARMING + MOST):
+    for run in range(WARM_UP + MOST):
         start = time.perf_counter()
-        if run >= WARMING + FEWEST and start - began > LONGEST:
+        if run >= WARM_UP + FEWEST and start - began > LONGEST:
             break
         network(image).argmax(1).item()
-        if run >= WARMING:
+        if run >= WARM_UP:
             fastest = min(fastest, time.perf_counter() - start)
     return 1000 * fastest

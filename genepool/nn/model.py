@@ -1,8 +1,6 @@
-"""Unfolds a DNA into a torch module (the paper's `Model`, supplement S1).
+"""The network of a DNA as a torch module (the paper's `Model`, supplement S1). Activations are channels-last.
 
-The layers of a network, in the form that we need them. Activations are channels-last.
-
-Names of parameters carry the DNA's IDs, because children inherit weights by name: `edge_<id>.weight`,
+Parameter names contain the DNA's IDs, because children inherit weights by name: `edge_<id>.weight`,
 `vertex_<id>.weight`, `classifier_<id of the output>.bias`.
 """
 
@@ -20,7 +18,7 @@ from genepool.dna import DNA, Conv, Shape, Shapes, shapes
 
 
 class Filters(nn.Module):
-    """A convolution without bias that keeps the size, or divides it by the stride, rounding up."""
+    """A convolution without bias that divides height and width by the stride, rounding up."""
 
     def __init__(self, edge: Conv, channels_in: int, channels_out: int) -> None:
         super().__init__()
@@ -33,7 +31,7 @@ class Filters(nn.Module):
         return functional.conv2d(x, self.weight, None, self.stride, self.padding)
 
     def then(self, activation: Activation) -> Callable[[Tensor], Tensor]:
-        """This convolution and the activation behind it as one operation, for validation."""
+        """Fuse this convolution and the activation after it into one operation, for validation."""
         scale = activation.weight * torch.rsqrt(activation.running_var + activation.EPSILON)
         weight = (self.weight * scale.view(-1, 1, 1, 1)).contiguous(memory_format=torch.channels_last)
         bias = activation.bias - activation.running_mean * scale
@@ -63,7 +61,7 @@ class Activation(nn.Module):
         return self.rectify(y)
 
     def rectify(self, y: Tensor) -> Tensor:
-        """In place, because the gradient of what comes before, batch normalisation, needs its input only."""
+        """Rectify in place, because the gradient of batch normalisation only needs its input."""
         return functional.relu_(y) if self.leakiness == 0 else functional.leaky_relu_(y, self.leakiness)
 
 
@@ -76,18 +74,18 @@ class Classifier(nn.Module):
         self.bias = nn.Parameter(torch.zeros(classes))
 
     def forward(self, x: Tensor) -> Tensor:
-        # Pooled like this, and not as a mean over two axes, because the gradient of that has stride 0, which sends the
-        # rectifier's gradient before it down a scalar path: half of a shallow network's time on CPUs.
-        pooled = x.permute(0, 2, 3, 1).flatten(1, 2).mean(1)
+        # Not a mean over two axes, because its gradient has stride 0, which slows down the gradient of the rectifier
+        # before it: half of a shallow network's time on CPUs.
+        pooled = x.permute(0, 2, 3, 1).flatten(1, 2).mean(1)  # (batch, channels)
         if not torch._C._is_any_autocast_enabled():
             return functional.linear(pooled, self.weight, self.bias)
-        # Scores and their loss are always float32: that costs nothing, and few bits decide between close scores.
+        # Scores and their loss are always float32: that is free, and few bits decide between close scores.
         with torch.autocast(x.device.type, enabled=False):
             return functional.linear(pooled.float(), self.weight, self.bias)
 
 
 def fit(x: Tensor, shape: Shape) -> Tensor:
-    """Makes what an edge brings fit its vertex: zeroth-order interpolation in size, cut or zero-padded in channels."""
+    """Fit an edge's value to its vertex: zeroth-order interpolation in size, cut or zero-padded in channels."""
     missing = shape.channels - x.shape[1]
     if missing < 0:
         x = x[:, : shape.channels]
@@ -100,21 +98,21 @@ Operation = Callable[[Tensor], Tensor]
 
 
 class _Summand(NamedTuple):
-    """What one edge brings to its vertex."""
+    """The value of one edge."""
 
     source: int
     filters: Operation | None
     fit_to: Shape | None
-    """The vertex's shape, where the edge alone would bring another one."""
+    """The vertex's shape, if the edge's value has another one."""
 
 
 class _Step(NamedTuple):
-    """The computation of one vertex. Vertices go by their place in the topological order."""
+    """The computation of one vertex. Vertices are numbered in topological order."""
 
     summands: list[_Summand]
     activation: Operation | None
     used_up: list[int]
-    """Vertices that nothing after this one needs, so that their memory can go."""
+    """Vertices that are not needed after this one, so that their memory can be freed."""
 
 
 class Model(nn.Module):
@@ -133,36 +131,36 @@ class Model(nn.Module):
                 self.add_module(f"vertex_{vertex.id}", Activation(channels, vertex.leakiness))
         self.add_module(f"classifier_{dna.output}", Classifier(sizes.vertices[dna.output].channels, classes))
         _draw_weights(self, rng)
-        # The bare function: a call of the module looks for hooks, which the smallest networks notice.
-        self._plan = (_plan(self, sizes), self.get_submodule(f"classifier_{dna.output}").forward)
+        # The bare function: calling the module looks for hooks, which the smallest networks notice.
+        self._steps = (_steps(self, sizes), self.get_submodule(f"classifier_{dna.output}").forward)
 
     def forward(self, images: Tensor) -> Tensor:
-        steps, classifier = self._plan
+        steps, classifier = self._steps
         return _run(steps, images, classifier)
 
     def for_validation(self) -> Operation:
-        """The network as it is now, without gradients, with batch normalisation folded into filters where it can be."""
+        """Return the current network without gradients, with batch normalisation folded into filters if possible."""
         self.eval()
-        unfolded, classifier = self._plan
+        unfolded, classifier = self._steps
         with torch.no_grad():
             steps = [_folded(step) for step in unfolded]
         return torch.inference_mode()(lambda images: _run(steps, images, classifier))
 
-    def look_at_activations(self, images: Tensor, look: Callable[[str, Activation, Tensor], None]) -> None:
-        """Shows each vertex's normalisation what comes into it, in order: what `look` changes counts for the next."""
-        steps, classifier = self._plan
-        watched = [
-            step._replace(activation=_watched(vertex, step.activation, look))
+    def run_with_hook(self, images: Tensor, hook: Callable[[str, Activation, Tensor], None]) -> None:
+        """Call the hook with each normalisation and its input, in order; it may change the normalisation."""
+        steps, classifier = self._steps
+        hooked = [
+            step._replace(activation=_hooked(vertex, step.activation, hook))
             if isinstance(step.activation, Activation)
             else step
             for vertex, step in zip(self.dna.order, steps, strict=True)
         ]
-        _run(watched, images, classifier)
+        _run(hooked, images, classifier)
 
 
-def _watched(vertex: str, activation: Activation, look: Callable[[str, Activation, Tensor], None]) -> Operation:
+def _hooked(vertex: str, activation: Activation, hook: Callable[[str, Activation, Tensor], None]) -> Operation:
     def operation(x: Tensor) -> Tensor:
-        look(vertex, activation, x)
+        hook(vertex, activation, x)
         result: Tensor = activation(x)
         return result
 
@@ -171,7 +169,7 @@ def _watched(vertex: str, activation: Activation, look: Callable[[str, Activatio
 
 def _run(steps: list[_Step], images: Tensor, classifier: Operation) -> Tensor:
     values: list[Tensor | None] = []
-    x = images
+    x = images  # (batch, channels, height, width)
     for step in steps:
         if step.summands:
             x = _sum(step.summands, values)
@@ -184,7 +182,7 @@ def _run(steps: list[_Step], images: Tensor, classifier: Operation) -> Tensor:
 
 
 def _folded(step: _Step) -> _Step:
-    """A convolution that alone decides its vertex takes the vertex's normalisation over; a sum of edges cannot."""
+    """Fold the vertex's normalisation into a convolution that is the only edge; a sum of edges cannot be folded."""
     if len(step.summands) != 1 or not isinstance(step.activation, Activation):
         return step
     [(source, filters, fit_to)] = step.summands
@@ -207,11 +205,11 @@ def _sum(summands: list[_Summand], values: list[Tensor | None]) -> Tensor:
     return total
 
 
-def _plan(model: Model, sizes: Shapes) -> list[_Step]:
+def _steps(model: Model, sizes: Shapes) -> list[_Step]:
     dna = model.dna
     place = {vertex: i for i, vertex in enumerate(dna.order)}
     last_use: dict[str, str] = {}
-    for edge in dna.edges:  # these stand in the order of the vertices that they lead to
+    for edge in dna.edges:  # in the order of the vertices that they lead to
         last_use[edge.from_vertex] = edge.to_vertex
     steps = []
     for vertex in dna.order:
@@ -231,7 +229,7 @@ def _plan(model: Model, sizes: Shapes) -> list[_Step]:
 
 
 def _draw_weights(model: Model, rng: torch.Generator) -> None:
-    """As He et al. (2015); several edges into one vertex share the variance of one."""
+    """Initialise as in He et al. (2015); several edges into one vertex share the variance of one."""
     for edge in model.dna.convs:
         weight = model.get_parameter(f"edge_{edge.id}.weight")
         _he_normal(weight, weight[0].numel() * len(model.dna.edges_in[edge.to_vertex]), rng)

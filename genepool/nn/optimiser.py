@@ -1,15 +1,10 @@
 """Stochastic gradient descent on all tensors at once, and the average of its last weights.
 
-Stochastic gradient descent with momentum and weight decay, in four operations on all tensors at once.
+This is not torch.optim, whose import takes over a second in each new process; this one is as fast.
 
-Not torch.optim: importing that costs over a second in each new process, and this is as fast.
-
-The average of a training's last weights, which is what is kept of it.
-
-Differs from the paper, which keeps the weights of the last step. These are a sample from where the noise of the batches
-has carried them; their mean over the last steps lies closer to the middle (Polyak averaging, over a tail). The moving
-averages of batch normalisation are not averaged with the weights, because activations are no linear function of those:
-they are found anew, with a few batches.
+Differs from the paper, which keeps the weights of the last step. Those are a noisy sample; their mean over the last
+steps is closer to the optimum (Polyak averaging over a tail). The moving averages of batch normalisation are not
+averaged with the weights, because activations are not linear in them: a few more batches determine them.
 """
 
 from __future__ import annotations
@@ -31,13 +26,13 @@ class SGD:
         self.parameters: list[Tensor] = list(model.parameters())
         self.learning_rate, self.momentum, self.weight_decay = learning_rate, momentum, weight_decay
         self.nesterov = nesterov
-        """Differs from the paper where it is on: the step goes to where the velocity will be after this gradient."""
+        """Differs from the paper if it is on: the gradient is applied to where the velocity will lead."""
         self.velocity = [torch.zeros_like(parameter) for parameter in self.parameters]
         self._decayed = [i for i, parameter in enumerate(self.parameters) if parameter.ndim > 1]
         self._decayed_parameters = [self.parameters[i] for i in self._decayed]
 
     def step(self, gradients: tuple[Tensor, ...] | list[Tensor]) -> None:
-        """One update, with a gradient for each parameter; the gradients are used up."""
+        """Make one update with a gradient per parameter; the gradients are modified."""
         with torch.no_grad():
             torch._foreach_add_(
                 [gradients[i] for i in self._decayed], self._decayed_parameters, alpha=self.weight_decay
@@ -52,27 +47,27 @@ class SGD:
 
 
 EVERY = 5
-"""Steps between two weights that go into the average: neighbours hardly differ, and so it costs nothing."""
+"""Steps between two samples of the average: neighbours hardly differ, and so averaging costs nothing."""
 BATCHES = 10
-"""For the statistics of batch normalisation."""
+"""The number of batches for the statistics of batch normalisation."""
 
 
 class TailAverage:
-    """The mean of the weights over the last part of a training, whose end may move while it goes on."""
+    """The mean of the weights over the last part of a training, whose end may move during the training."""
 
     def __init__(self, model: nn.Module, part: float) -> None:
         self.part = part
         self.count = 0
         self.values: list[Tensor] = []
-        """One for each parameter, as long as `count` is not 0."""
+        """One tensor per parameter, unless `count` is 0."""
         self._parameters: list[Tensor] = list(model.parameters())
 
     def after(self, done: int, steps: int) -> None:
-        """To be told of every step; `steps` are those in all, as far as they are known, else 0."""
+        """Call this after every step; `steps` is the total, or 0 if it is not known yet."""
         if not self.part or (done % EVERY and done != steps):
             return
         if done <= (1 - self.part) * steps or not steps:
-            self.count, self.values = 0, []  # it begins later than was thought
+            self.count, self.values = 0, []  # it begins later than expected
             return
         self.count += 1
         with torch.no_grad():
@@ -81,21 +76,21 @@ class TailAverage:
             else:
                 torch._foreach_lerp_(self.values, self._parameters, 1 / self.count)
 
-    def settle(self) -> None:
-        """Makes the average the network's weights."""
+    def apply(self) -> None:
+        """Make the average the network's weights."""
         with torch.no_grad():
             for parameter, value in zip(self._parameters, self.values, strict=True):
                 parameter.copy_(value)
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint has to keep."""
+        """Return the tensors that a checkpoint needs."""
         if not self.part:
             return {}
         tensors = {f"average.{i}": value for i, value in enumerate(self.values)}
         return {**tensors, "averaged": torch.tensor([self.count], dtype=torch.float64)}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
-        """Goes back to where a checkpoint was made."""
+        """Restore the state of a checkpoint."""
         if not self.part:
             return
         self.count = int(tensors["averaged"].item())
@@ -104,9 +99,9 @@ class TailAverage:
 
 
 def find_statistics(model: nn.Module, batches: Iterable[Tensor]) -> int:
-    """Batch normalisation's moving averages for the weights that the network has now; how many batches that took.
+    """Compute batch normalisation's moving averages for the current weights; return the number of batches used.
 
-    From zero, and divided by the weight that the batches have in them: a true mean, not biased by where it began.
+    They start from zero and are divided by the total weight of the batches: a true mean without a bias from the start.
     """
     statistics = list(model.buffers())
     if not statistics:

@@ -1,20 +1,54 @@
-"""The population: individuals as frozen snapshots, the contract, and two stores that keep it."""
+"""Populations: individuals as frozen snapshots, the contract of a store, and two stores that keep it.
 
+individual      individuals, the rules by which their states change, and their records
+contract        what every store promises, as two abstract classes
+memory          a population in the memory of one process
+check           the invariants of a population directory
+directory/      a population in a directory that any number of workers share
+"""
+
+from genepool.population.check import check_directory
 from genepool.population.contract import Population, PopulationView
-from genepool.population.directory.files import Files
-from genepool.population.directory.manifest import Manifest
-from genepool.population.directory.population import DirectoryPopulation
-from genepool.population.directory.view import DirectoryView
+from genepool.population.directory import (
+    HEARTBEAT,
+    INFO,
+    LARGEST_TRANSFER,
+    WEIGHTS,
+    Answer,
+    AnswerLost,
+    DirectoryPopulation,
+    DirectoryView,
+    Event,
+    Files,
+    FileServer,
+    HeartbeatMonitor,
+    Known,
+    LogLines,
+    Manifest,
+    Place,
+    Published,
+    ServedFiles,
+    Sweep,
+    config_versions,
+    printable,
+    publish_config,
+    publish_version,
+    published,
+    read_config,
+    read_manifest,
+)
 from genepool.population.individual import (
+    FREE,
+    STRIKES,
     Birth,
     Census,
     Checkpoint,
     Fossil,
     Individual,
-    Record,
     Result,
     State,
     StoredFile,
+    worker_of,
 )
 from genepool.population.memory import MemoryPopulation, MemoryStore
 
@@ -25,6 +59,8 @@ __all__ = [
     "DirectoryView",
     "MemoryPopulation",
     "MemoryStore",
+    "check_directory",
+    # individuals and their records
     "Individual",
     "State",
     "Birth",
@@ -32,8 +68,35 @@ __all__ = [
     "StoredFile",
     "Checkpoint",
     "Fossil",
-    "Record",
     "Census",
+    "FREE",
+    "STRIKES",
+    "WEIGHTS",
+    "worker_of",
+    # the manifest and the versions of the settings
     "Manifest",
+    "Published",
+    "read_manifest",
+    "config_versions",
+    "read_config",
+    "published",
+    "publish_config",
+    "publish_version",
+    # for observers
+    "Event",
+    "HEARTBEAT",
+    "HeartbeatMonitor",
+    "INFO",
+    "Known",
+    "Place",
+    "Sweep",
+    "printable",
+    # system calls, here or through a server
     "Files",
+    "FileServer",
+    "ServedFiles",
+    "Answer",
+    "AnswerLost",
+    "LogLines",
+    "LARGEST_TRANSFER",
 ]

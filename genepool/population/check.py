@@ -1,15 +1,15 @@
-"""The invariants of the store, checked by a program on a stopped or a running directory.
+"""The invariants of the store, checked on a stopped or a running directory.
 
-    I1   what was finished is in the population or in the archive      I8   the size is within its bounds (if given)
-    I2   one place per individual                                      I9   nothing stale is left (if settled)
+    I1   a finished individual is in the population or the archive     I8   the size is within its bounds (if given)
+    I2   an individual is in one place                                 I9   nothing stale is left (if settled)
     I3   results are complete, hashes match, fitness is the name's     I10  foreign entries are counted, and harmless
-    I4   the states of an individual form a path, epochs never fall    I11  no space is leaked (if settled)
-    I5   after a takeover the former owner changes nothing             I12  whoever was born is somewhere
-    I6   whoever trains has what it inherits                           I13  settings and experiment are the right ones
+    I4   the states of an individual form a path, claims never fall    I11  no space is leaked (if settled)
+    I5   after a takeover the former owner changes nothing             I12  an individual that was born is somewhere
+    I6   an individual in training has what it inherits                I13  settings and experiment are the right ones
     I7   every parent is known
 
-On a running directory a finding counts only if it is still there after another look: absence from one listing proves
-nothing, and what changes while it is read is not damaged.
+On a running directory a finding counts only if a second look confirms it: absence from one listing proves nothing, and
+an individual that changes while it is read is not damaged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 
 from genepool.errors import ConcurrencyError, DataError
 from genepool.population.directory import names
-from genepool.population.directory.archive import Event, Excavation, read_events
+from genepool.population.directory.archive import ArchiveReader, Event, read_events
 from genepool.population.directory.files import Files
 from genepool.population.directory.manifest import config_versions
 from genepool.population.directory.view import DirectoryView
@@ -30,7 +30,7 @@ from genepool.population.individual import Birth, Census, Fossil, Individual, St
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """One broken invariant and where."""
+    """One broken invariant and its place."""
 
     invariant: str
     place: str
@@ -38,22 +38,22 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check found."""
+    """The findings of a check."""
 
     violations: list[Violation]
     foreign: list[str]
     """Entries that are not individuals: reported, never touched."""
     damaged_lines: list[str]
-    """Torn or damaged lines of archives: expected where a worker crashed while writing one."""
+    """Torn or damaged lines of archives: expected if a worker crashed while writing one."""
     census: Census
     fossils: int
 
     def __bool__(self) -> bool:
-        """True if everything is in order."""
+        """Return whether every invariant holds."""
         return not self.violations
 
 
-def check(
+def check_directory(
     path: str | Path,
     *,
     files: Files | None = None,
@@ -61,10 +61,10 @@ def check(
     bounds: tuple[int, int] | None = None,
     finished: Mapping[str, float] | None = None,
 ) -> Report:
-    """Checks a population directory without changing it.
+    """Check a population directory without changing it.
 
-    `settled`: workers were given two leases to clean up, so nothing half-made may be left. `bounds`: the least and the
-    most that may be living. `finished`: ids whose `finish` somebody outside saw succeed, with the fitness they saw.
+    If `settled`, workers had two leases to clean up, so nothing incomplete may be left. `bounds` are the least and the
+    greatest permitted size. `finished` maps IDs whose `finish` is known to have succeeded to their fitness.
     """
     inspection = _Inspection(DirectoryView.open(path, files=files), files or Files(), settled=settled)
     return inspection.run(bounds, finished or {})
@@ -83,21 +83,21 @@ class _Inspection:
     def run(self, bounds: tuple[int, int] | None, finished: Mapping[str, float]) -> Report:
         events = list(read_events(self._files, f"{self._root}/workers"))
         sweep = self._view.sweep()
-        excavation = Excavation(self._files, f"{self._root}/workers")
-        fossils = excavation.fossils()
-        for place in excavation.contradictions:
+        archives = ArchiveReader(self._files, f"{self._root}/workers")
+        fossils = archives.fossils()
+        for place in archives.contradictions:
             self._broken("I1", f"workers/{place}", "two archived records of one individual contradict each other")
         for individual in sweep.individuals:
             self._inspect(individual)
         self._one_place(sweep.individuals)
-        self._nobody_missing(events, finished, sweep.individuals, fossils)
+        self._none_missing(events, finished, sweep.individuals, fossils)
         self._as_acknowledged(finished, sweep.individuals, fossils)
         self._path(events)
         self._size(sweep.census(), bounds)
         return Report(
             violations=self._found,
             foreign=[names.printable(place) for place in sweep.foreign],
-            damaged_lines=excavation.damaged,
+            damaged_lines=archives.damaged,
             census=sweep.census(),
             fossils=len(fossils),
         )
@@ -111,7 +111,7 @@ class _Inspection:
         state, place = individual.state, self._place(individual)
         if state in (State.STAGING, State.COLLECTED):
             if self._settled:
-                self._broken("I9", place, "left behind by a creator or collector that is gone")
+                self._broken("I9", place, "left by a creator or collector that no longer runs")
             return
         if state is State.QUARANTINED:
             return
@@ -119,7 +119,9 @@ class _Inspection:
         if birth is not None:
             self._births[individual.id] = birth
             if birth.settings_version not in self._versions:
-                self._broken("I13", place, f"names version {birth.settings_version} of the settings, which is unknown")
+                self._broken(
+                    "I13", place, f"refers to version {birth.settings_version} of the settings, which does not exist"
+                )
         if state in (State.ALIVE, State.DEAD):
             self._reading("I3", individual, lambda: self._view.verify(individual))
         elif state is State.TRAINING and birth is not None:
@@ -151,7 +153,7 @@ class _Inspection:
             if individual.id in twins and again[individual.id] > 1:
                 self._broken("I2", self._place(individual), "the individual is in two places")
 
-    def _nobody_missing(
+    def _none_missing(
         self,
         events: list[tuple[str, Event]],
         finished: Iterable[str],
@@ -162,7 +164,7 @@ class _Inspection:
         missing = set(wanted) - {individual.id for individual in individuals} - set(fossils)
         if missing:
             missing -= {individual.id for individual in self._view.snapshot()}
-            missing -= set(Excavation(self._files, f"{self._root}/workers").fossils())
+            missing -= set(ArchiveReader(self._files, f"{self._root}/workers").fossils())
         for identity in sorted(missing):
             invariant, text = wanted[identity]
             self._broken(invariant, identity, text)
@@ -175,9 +177,9 @@ class _Inspection:
                 yield parent, ("I7", f"the parent of {birth.id} is neither in the population nor in the archive")
         for who, event in events:
             if event.what == "create":
-                yield event.id, ("I12", f"{who} says that it was born, but it is nowhere")
+                yield event.id, ("I12", f"worker {who} created it, but it is nowhere")
             elif event.what == "finish":
-                yield event.id, ("I1", f"{who} says that it was finished, but it is nowhere")
+                yield event.id, ("I1", f"worker {who} finished it, but it is nowhere")
         for identity in finished:
             yield identity, ("I1", "it was finished, but it is nowhere")
 
@@ -185,7 +187,7 @@ class _Inspection:
         self, finished: Mapping[str, float], individuals: list[Individual], fossils: dict[str, Fossil]
     ) -> None:
         known = [(i.id, i.fitness, self._place(i)) for i in individuals if i.state in (State.ALIVE, State.DEAD)]
-        known += [(f.id, f.result.fitness, f.name) for f in fossils.values() if f.result is not None]
+        known += [(f.id, f.result.fitness, f.id) for f in fossils.values() if f.result is not None]
         for identity, fitness, place in known:
             seen = finished.get(identity)
             if seen is not None and fitness is not None and not names.same_fitness(seen, fitness):
@@ -194,21 +196,19 @@ class _Inspection:
     def _path(self, events: list[tuple[str, Event]]) -> None:
         claims: dict[tuple[str, str], int] = {}
         for who, event in events:
-            individual = names.parse(event.name)
-            if individual is None or not individual.claim:
+            if not event.claim:
                 continue
-            if individual.claim < claims.get((who, event.id), 0):
-                self._broken("I4", event.name, f"{who} brought it back to an earlier epoch")
-            claims[who, event.id] = individual.claim
+            if event.claim < claims.get((who, event.id), 0):
+                self._broken("I4", event.id, f"worker {who} returned it to the earlier claim {event.claim}")
+            claims[who, event.id] = event.claim
         attempts: dict[str, set[str]] = collections.defaultdict(set)
         for _, event in events:
-            individual = names.parse(event.name) if event.what == "finish" else None
-            if individual is not None:
-                attempts[event.id].add(individual.attempt)
+            if event.what == "finish":
+                attempts[event.id].add(event.attempt)
         for identity, several in attempts.items():
             if len(several) > 1:
                 self._broken("I5", identity, f"attempts {', '.join(sorted(several))} were all published")
 
     def _size(self, census: Census, bounds: tuple[int, int] | None) -> None:
         if bounds is not None and not bounds[0] <= census.living <= bounds[1]:
-            self._broken("I8", "pop", f"{census.living} are living; expected {bounds[0]} to {bounds[1]}")
+            self._broken("I8", "pop", f"{census.living} individuals are living; expected {bounds[0]} to {bounds[1]}")

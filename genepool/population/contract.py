@@ -1,23 +1,26 @@
-"""The contract of a population: what any store, ours or a stranger's, promises to the workers that evolve it.
+"""The contract of a population: what every store promises to the workers that evolve it.
 
-The promise about concurrency, which `genepool.testing.contract` examines:
+`genepool.testing.contract` tests these promises for any store:
 
-* Any number of workers, each with a `Population` object of its own, work on one population without talking to each
-  other. Any of them may be killed, frozen or added at any moment.
-* Every change of state is a compare-and-swap: it names the snapshot it starts from, and either it wins or it raises
-  `ConcurrencyError` and has changed nothing. Of several who try to change the same snapshot exactly one wins.
-* A change whose outcome is not known at once is looked up. If that fails too, or the disk refuses, `StorageError` is
-  raised: the change has happened wholly or not at all, and the next listing tells which. Repeating it is safe: a change
-  that the same worker made before either wins again, with nothing changed, or is refused.
-* An individual is visible only when it is complete, and what its parents passed on belongs to it from then on: nobody's
-  collection of the parent can take it away.
-* What `finish` has returned is never lost: the individual is in the population, or its fossil is in the archive.
-* Whoever trains may die. Its individual is taken over once its beat has not changed for a whole lease, seen by an
-  observer whose own beats got through meanwhile. A result that was complete is adopted, a checkpoint is passed on.
-* What is read is checked against its hash. A damaged individual is put into quarantine by the worker that meets it,
-  which then drops its step with `ConcurrencyError`; an observer, who changes nothing, gets `DataError`.
+* Any number of workers, each with its own `Population` object, share one population without communicating. Any of them
+  may be killed, frozen or added at any moment.
+* Every change of state is a compare-and-swap. It names the snapshot it starts from; it either succeeds or raises
+  `ConcurrencyError` and changes nothing. If several workers try to change the same snapshot, exactly one succeeds.
+* If the outcome of a change is uncertain, the store looks it up. If that fails too, or the disk refuses, it raises
+  `StorageError`: the change has happened completely or not at all, and the next listing shows which. Repeating it is
+  safe: a change that the same worker has already made either succeeds again without effect or is refused.
+* An individual becomes visible only when it is complete. From then on it owns what it inherited: collecting a parent
+  does not take anything away from the child.
+* Once `finish` has returned, its result is never lost: the individual is in the population, or its fossil is in the
+  archive.
+* A worker may die while it trains. Its individual can be taken over once its heartbeat has not changed for a full
+  lease, as seen by an observer whose own heartbeats succeeded during that time. A complete result is adopted, and a
+  checkpoint is passed on.
+* Everything read is checked against its hash. A worker that finds a damaged individual quarantines it and abandons its
+  step with `ConcurrencyError`; an observer, which changes nothing, raises `DataError`.
 
-One object is for one thread. It trains at most one individual at a time: what it asks about, it does not train.
+One object is for one thread. It trains at most one individual at a time, so any other individual that it owns was left
+behind and may be taken over.
 """
 
 from __future__ import annotations
@@ -27,9 +30,8 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from genepool.errors import ConcurrencyError
-from genepool.population.directory import names
-from genepool.population.individual import Birth, Census, Checkpoint, Fossil, Individual, Record, Result, State
+from genepool.errors import PopulationTooSmallError
+from genepool.population.individual import LIVING, Birth, Census, Checkpoint, Fossil, Individual, Result, State
 
 
 class PopulationView(abc.ABC):
@@ -39,95 +41,71 @@ class PopulationView(abc.ABC):
 
     @abc.abstractmethod
     def snapshot(self) -> list[Individual]:
-        """Every individual that could be seen, in all states but COLLECTED, ordered by id: a look at everything."""
+        """Return every visible individual that is not COLLECTED, ordered by ID. This lists the whole population."""
 
-    @abc.abstractmethod
     def sample(self, rng: random.Random) -> Individual:
-        """One TRAINING or ALIVE individual, each equally likely; raises PopulationTooSmallError if there is none."""
+        """Draw one TRAINING or ALIVE individual uniformly; raise PopulationTooSmallError if there is none."""
+        living = [individual for individual in self.snapshot() if individual.state in LIVING]
+        if not living:
+            raise PopulationTooSmallError("The population has no living individual to draw; create the first ones.")
+        return living[rng.randrange(len(living))]
 
-    @abc.abstractmethod
     def census(self, *, fresh: bool = False) -> Census:
-        """How many there are in each state; a fresh one is counted now, another may be seconds old plus own changes."""
+        """Count the individuals in each state.
+
+        A fresh census is counted now. Any other may be some seconds old, plus the caller's own changes since.
+        """
+        return Census.of(self.snapshot())
 
     def size(self) -> int:
-        """How many are ALIVE or TRAINING, for the set-point."""
+        """Return the number of ALIVE and TRAINING individuals, which the set-point controls."""
         return self.census().living
 
     # Reading.
 
     @abc.abstractmethod
     def read_birth(self, individual: Individual) -> Birth:
-        """How it came to be."""
+        """Return the birth record."""
 
     @abc.abstractmethod
     def read_result(self, individual: Individual) -> Result:
-        """What came out of the attempt that counts; for ALIVE and DEAD."""
+        """Return the result of the attempt that counts, for an ALIVE or DEAD individual."""
 
     @abc.abstractmethod
     def weights(self, individual: Individual) -> bytes | None:
-        """The trained weights, checked against their hash; None if the attempt left none or the dead was stripped."""
+        """Return the trained weights, checked against their hash; None if the attempt left none."""
 
     @abc.abstractmethod
     def inherited_weights(self, individual: Individual) -> tuple[bytes, ...]:
-        """The weights that a TRAINING individual inherits, checked: one entry per parent that gave weights."""
+        """Return the weights that a TRAINING individual inherits, checked: one entry per parent that gave weights."""
 
     @abc.abstractmethod
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
-        """The furthest undamaged checkpoint of all attempts at a TRAINING individual."""
+        """Return the furthest undamaged checkpoint of all attempts at a TRAINING individual."""
 
     @abc.abstractmethod
     def fossils(self) -> Iterator[Fossil]:
-        """The records of all that were collected."""
-
-    # Built on the above.
-
-    def records(self) -> Iterator[Record]:
-        """Every individual that is or was, with its birth and result: the living first, then the fossils.
-
-        One that changes its state while it is read is looked for again; fossils are read last, so that none is missed
-        between the two. What cannot be read is left out.
-        """
-        told: set[str] = set()
-        for _ in range(3):
-            for individual in self.snapshot():
-                if individual.id in told or individual.state in (State.STAGING, State.QUARANTINED, State.COLLECTED):
-                    continue
-                try:
-                    record = self._record(individual)
-                except ConcurrencyError:
-                    continue
-                told.add(individual.id)
-                yield record
-        for fossil in self.fossils():
-            individual_then = names.parse(fossil.name)
-            if fossil.id not in told and individual_then is not None:
-                yield Record(individual=individual_then, birth=fossil.birth, result=fossil.result, archived=True)
-
-    def _record(self, individual: Individual) -> Record:
-        has_result = individual.state in (State.ALIVE, State.DEAD)
-        result = self.read_result(individual) if has_result else None
-        return Record(individual=individual, birth=self.read_birth(individual), result=result)
+        """Yield the records of all collected individuals."""
 
 
 class Population(PopulationView):
     """A population as its workers see it."""
 
     who: str
-    """The name of this worker's incarnation."""
+    """The ID of this worker, unique per process and never reused."""
 
-    # Looking after it.
+    # Finding work.
 
     @abc.abstractmethod
     def orphans(self) -> list[Individual]:
-        """TRAINING individuals that may be taken over, as far as known; cheap enough for every step."""
+        """Return the known TRAINING individuals that may be taken over; cheap enough for every step.
 
-    @abc.abstractmethod
-    def abandoned(self, individual: Individual) -> bool:
-        """Whether a TRAINING individual may be taken over: free, the caller's own, or its owner's lease is over."""
+        These are individuals that were handed over, that the caller owns, or whose owner's lease has expired.
+        """
 
-    @abc.abstractmethod
     def garbage(self) -> list[Individual]:
-        """Some that `collect` is for: the dead, the failed, and what crashed creators and collectors left."""
+        """Return some individuals that `collect` accepts: DEAD, FAILED, or left by a crashed creator or collector."""
+        return [individual for individual in self.snapshot() if individual.state in (State.DEAD, State.FAILED)]
 
     # Changing.
 
@@ -140,7 +118,7 @@ class Population(PopulationView):
 
     @abc.abstractmethod
     def save_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
-        """Replaces the caller's own checkpoint."""
+        """Replace the checkpoint of the caller's attempt."""
 
     @abc.abstractmethod
     def finish(
@@ -151,47 +129,52 @@ class Population(PopulationView):
         metrics: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> Individual:
-        """Stores the result and makes the caller's TRAINING individual ALIVE; the fitness must be finite.
+        """Store the result and make the caller's TRAINING individual ALIVE; the fitness must be finite.
 
-        A training that diverged or did not fit is a result too: fitness 0.0 and the reason in the metrics.
+        A training that diverged or did not fit into memory is a result too: fitness 0.0, with the reason in `metrics`.
         """
-
-    @abc.abstractmethod
-    def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
-        """Gives the caller's TRAINING individual up for good: a short word for the name, a sentence for people."""
 
     @abc.abstractmethod
     def hand_over(self, individual: Individual) -> Individual:
-        """Leaves the caller's TRAINING individual to anybody, with its checkpoint: the caller has been told to stop."""
+        """Release the caller's TRAINING individual, with its checkpoint, for any worker to take over at once."""
 
     @abc.abstractmethod
     def take_over(self, individual: Individual) -> Individual:
-        """Makes an abandoned individual the caller's.
+        """Make an orphan the caller's.
 
-        Comes back ALIVE if an earlier attempt had left a complete result, FAILED if it has cost too many attempts, else
-        TRAINING: the caller trains it, from its `checkpoint` if there is one.
+        Returns it ALIVE if an earlier attempt had left a complete result, FAILED if too many attempts ended without
+        progress, and otherwise TRAINING: the caller trains it, from its `checkpoint` if there is one.
         """
 
     @abc.abstractmethod
-    def kill(self, individual: Individual, why: str = "lost") -> Individual:
-        """ALIVE to DEAD."""
+    def end(self, individual: Individual, state: State, why: str, reason: str = "") -> Individual:
+        """Move an individual to DEAD, FAILED or QUARANTINED; see `kill`, `fail` and `quarantine`.
 
-    @abc.abstractmethod
-    def strip(self, individual: Individual) -> None:
-        """Frees the space of a DEAD or FAILED individual's weights; its record stays."""
+        `why` is one short word, stored in the individual; `reason` is a sentence for people, stored in its fossil.
+        """
+
+    def kill(self, individual: Individual, why: str = "lost") -> Individual:
+        """Make an ALIVE individual DEAD."""
+        return self.end(individual, State.DEAD, why)
+
+    def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
+        """Give up the caller's TRAINING individual for good: it becomes FAILED."""
+        return self.end(individual, State.FAILED, why, reason)
+
+    def quarantine(self, individual: Individual, why: str) -> Individual:
+        """Set an individual with bad contents aside as QUARANTINED; it is kept as evidence."""
+        return self.end(individual, State.QUARANTINED, why)
 
     @abc.abstractmethod
     def collect(self, individual: Individual) -> None:
-        """Archives a DEAD or FAILED individual, then removes it; removes what crashed creators and collectors left."""
+        """Archive a DEAD or FAILED individual, then remove it; or remove what a crashed creator or collector left."""
 
-    @abc.abstractmethod
-    def quarantine(self, individual: Individual, why: str) -> Individual:
-        """Puts an individual with bad contents aside; it is kept as evidence."""
+    # The worker itself.
 
     @abc.abstractmethod
     def heartbeat(self, phase: str, step: int) -> None:
-        """Shows that the caller gets on; called by the training loop itself, often, and between steps."""
+        """Show that the caller makes progress. The training loop calls this often, and the worker between steps."""
 
-    @abc.abstractmethod
     def close(self) -> None:
-        """Gives back what the operating system lent."""
+        """Release open files."""
+        return

@@ -1,30 +1,32 @@
-"""What a population tells about its individuals: frozen values, and the only rules by which one state follows another.
+"""Individuals and their records: frozen values, and the only rules by which one state follows another.
 
     (nothing) --create--> STAGING --publish--> TRAINING --finish--> ALIVE --kill--> DEAD --collect--> COLLECTED
                                                |  ^  |                                                ^
                                      take over +--+  +--fail--> FAILED -------------------------------+
 
-Anything whose contents turn out to be damaged becomes QUARANTINED and stays as evidence. No arrow leads back, so no
-name is ever used twice. Section "Evolutionary Algorithm" of the paper has TRAINING, ALIVE and DEAD; the others are what
-crashes make necessary.
+An individual whose contents turn out to be damaged becomes QUARANTINED and stays as evidence. No arrow leads back, so
+no snapshot ever recurs. Section "Evolutionary Algorithm" of the paper has TRAINING, ALIVE and DEAD; crashes make the
+other states necessary.
 """
 
 from __future__ import annotations
 
+import collections
 import enum
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 FREE = "free0000"
-"""The owner of a TRAINING individual that was handed over: anybody may take it at once."""
+"""The owner of a TRAINING individual that was handed over: any worker may take it over at once."""
 
 STRIKES = 3
-"""After so many attempts in a row without progress an individual has FAILED: it may be what kills workers."""
+"""The number of consecutive attempts without progress after which an individual FAILS: it may be what kills workers."""
 
 
 class State(enum.Enum):
-    """Where an individual is in its life; the value is the first letter of its name."""
+    """A stage in an individual's life; the value is the letter that stands for it."""
 
     STAGING = "t"
     TRAINING = "T"
@@ -36,25 +38,32 @@ class State(enum.Enum):
 
 
 LIVING = frozenset({State.TRAINING, State.ALIVE})
-"""The states that a pair is drawn from and that the set-point counts."""
+"""The states that pairs are drawn from and that the set-point counts."""
+
+_ENDS = {
+    State.DEAD: (State.ALIVE,),
+    State.FAILED: (State.TRAINING,),
+    State.QUARANTINED: (State.TRAINING, State.ALIVE, State.DEAD, State.FAILED),
+}
+"""The states in which an individual may end, each with the states that it may follow."""
 
 
-class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True, omit_defaults=True):
     """A snapshot of one individual, true at the moment it was taken. Every change names the snapshot it starts from."""
 
     id: str
     state: State
     claim: int = 0
-    """Grows at every entry into TRAINING; 0 in the states whose names do not carry it."""
+    """A counter that grows with every entry into TRAINING; 0 in the states that do not need it."""
     owner: str = ""
-    """Who brought it into this state and, while TRAINING, who trains it; nobody owns what is ALIVE."""
+    """The worker that trains it or, in other states, brought it there; an ALIVE individual has none."""
     strikes: int = 0
-    """Attempts in a row that ended without progress."""
+    """The number of consecutive attempts without progress."""
     attempt: str = ""
-    """TRAINING: the owner's attempt; ALIVE and DEAD: the attempt whose result counts."""
+    """TRAINING: the owner's attempt. ALIVE and DEAD: the attempt whose result counts."""
     fitness: float | None = None
     why: str = ""
-    """A short word for why it is DEAD, FAILED or QUARANTINED."""
+    """A short word that says why it is DEAD, FAILED or QUARANTINED."""
 
     def published(self) -> Individual:
         """STAGING to TRAINING, by its creator."""
@@ -62,15 +71,15 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self._training(claim=1, strikes=0, owner=self.owner)
 
     def taken_over(self, who: str, *, progressed: bool) -> Individual:
-        """TRAINING to TRAINING under a new owner; one more strike unless the old one got on or handed it over."""
+        """TRAINING to TRAINING under a new owner; a strike is added unless the old owner progressed or handed over."""
         self._require(State.TRAINING)
         forgiven = progressed or self.owner == FREE
-        # A name has one digit for strikes; more than the cap only happens when takers crash before they give it up.
+        # A name has one digit for strikes. The cap is exceeded only if workers crash before they give it up.
         strikes = 0 if forgiven else min(self.strikes + 1, 9)
         return self._training(claim=self.claim + 1, strikes=strikes, owner=who)
 
     def handed_over(self) -> Individual:
-        """TRAINING to TRAINING that is free for anybody."""
+        """TRAINING to TRAINING without an owner."""
         self._require(State.TRAINING)
         return self._training(claim=self.claim + 1, strikes=0, owner=FREE)
 
@@ -79,30 +88,22 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         self._require(State.TRAINING)
         return Individual(id=self.id, state=State.ALIVE, claim=self.claim, attempt=attempt, fitness=fitness)
 
-    def failed(self, who: str, why: str) -> Individual:
-        """TRAINING to FAILED."""
-        self._require(State.TRAINING)
-        return Individual(id=self.id, state=State.FAILED, claim=self.claim, owner=who, why=why)
-
-    def killed(self, who: str, why: str) -> Individual:
-        """ALIVE to DEAD."""
-        self._require(State.ALIVE)
-        return msgspec.structs.replace(self, state=State.DEAD, owner=who, why=why)
-
-    def quarantined(self, who: str, why: str) -> Individual:
-        """From any state that has readable contents to QUARANTINED."""
-        self._require(State.TRAINING, State.ALIVE, State.DEAD, State.FAILED)
-        return Individual(id=self.id, state=State.QUARANTINED, owner=who, why=why)
+    def ended(self, state: State, who: str, why: str) -> Individual:
+        """ALIVE to DEAD, TRAINING to FAILED, or any state with readable contents to QUARANTINED."""
+        self._require(*_ENDS[state])
+        if state is State.DEAD:
+            return msgspec.structs.replace(self, state=state, owner=who, why=why)
+        claim = self.claim if state is State.FAILED else 0
+        return Individual(id=self.id, state=state, claim=claim, owner=who, why=why)
 
     def collected(self, who: str) -> Individual:
-        """From what nobody needs any more to COLLECTED."""
+        """DEAD, FAILED, or left by a crashed creator or collector, to COLLECTED."""
         self._require(State.DEAD, State.FAILED, State.STAGING, State.COLLECTED)
         return Individual(id=self.id, state=State.COLLECTED, owner=who)
 
     def _training(self, *, claim: int, strikes: int, owner: str) -> Individual:
-        return Individual(
-            id=self.id, state=State.TRAINING, claim=claim, strikes=strikes, owner=owner, attempt=f"{claim}-{owner}"
-        )
+        attempt = attempt_id(claim, owner)
+        return Individual(id=self.id, state=State.TRAINING, claim=claim, strikes=strikes, owner=owner, attempt=attempt)
 
     def _require(self, *states: State) -> None:
         if self.state not in states:
@@ -110,26 +111,41 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise ValueError(f"Individual {self.id} is {self.state.name}; this step is for one that is {wanted}.")
 
 
+def attempt_id(claim: int, owner: str) -> str:
+    """Return the ID of a training attempt; only the worker that holds the claim uses it."""
+    return f"{claim}-{owner}"
+
+
+def claim_of(attempt: str) -> int:
+    """Return the claim under which an attempt was made."""
+    return int(attempt.partition("-")[0])
+
+
+def worker_of(attempt: str) -> str:
+    """Return the worker that made an attempt."""
+    return attempt.partition("-")[2]
+
+
 class Birth(msgspec.Struct, frozen=True, kw_only=True):
-    """How an individual came to be. The last five fields are filled in by the population that it is born into."""
+    """How an individual came to be. The population fills in the last four fields."""
 
     dna: msgspec.Raw
-    """The complete DNA as JSON text; the population never looks inside."""
+    """The complete DNA as JSON text; opaque to the population."""
     parents: tuple[str, ...] = ()
     mutations: tuple[str, ...] = ()
     mutation_seed: int
     training_seed: int
     settings_version: int = 1
     training_budget: dict[str, Any] = {}
-    """What the training of this individual gets if it differs from the settings; opaque here."""
+    """The training budget of this individual, if it differs from the settings; opaque here."""
     origin: dict[str, Any] = {}
-    """Of one that came from another population: which, who it was there, and its lineage; opaque here."""
+    """For an immigrant: its former population, its ID there and its lineage; opaque here."""
     lacking: tuple[str, ...] = ()
-    """Mutations that had odds, but that its maker did not have and left out of the draw."""
+    """Mutations that had odds but were left out of the draw because the creator did not have them."""
     id: str = ""
     experiment: str = ""
     created: float = 0.0
-    """Wall time of the creator's host: for people, never for decisions."""
+    """Wall time on the creator's host: for people, never for decisions."""
     inherits: tuple[str, ...] = ()
     """SHA-256 of the weights that each parent gave, in the order of `parents`; shorter if some gave none."""
 
@@ -142,7 +158,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of the attempt that counts; it binds its files by hash, so no mixture can pass for a result."""
+    """The result of the attempt that counts. It binds its files by hash, so no mixture can pass for a result."""
 
     id: str
     attempt: str
@@ -160,32 +176,23 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fossil(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of the dead, complete without the directory that it came from."""
+    """The record of a collected individual, complete without the directory that it came from."""
 
-    name: str
-    """The last name it had while it could be read: id, epoch, attempt, fitness, who ended it and why."""
+    individual: Individual
+    """The last snapshot before it was collected: it says who ended the individual and why."""
     birth: Birth
     result: Result | None = None
     reason: str = ""
-    """Of the failed: the sentence that says why."""
+    """A sentence that says why a FAILED individual failed."""
 
     @property
     def id(self) -> str:
-        """The individual's id."""
+        """The individual's ID."""
         return self.birth.id
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One row for readers: an individual that is in the population, or was."""
-
-    individual: Individual
-    birth: Birth
-    result: Result | None = None
-    archived: bool = False
-
-
 class Census(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How many there are in each state, and how many entries are not individuals at all."""
+    """The number of individuals in each state, and of entries that are not individuals at all."""
 
     training: int = 0
     alive: int = 0
@@ -196,5 +203,18 @@ class Census(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def living(self) -> int:
-        """What the set-point is compared with."""
+        """The number that the set-point is compared with."""
         return self.training + self.alive
+
+    @classmethod
+    def of(cls, individuals: Iterable[Individual], *, foreign: int = 0) -> Census:
+        """Count individuals by state."""
+        counts = collections.Counter(individual.state for individual in individuals)
+        return cls(
+            training=counts[State.TRAINING],
+            alive=counts[State.ALIVE],
+            dead=counts[State.DEAD],
+            failed=counts[State.FAILED],
+            quarantined=counts[State.QUARANTINED],
+            foreign=foreign,
+        )

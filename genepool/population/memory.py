@@ -1,7 +1,7 @@
 """A population in the memory of one process, under the same contract: for tests, and for simulations of any size.
 
-Draws, counts and changes cost the same whatever the size. All workers share one `MemoryStore`; a worker that is to be
-killed in a simulation is simply not used any more.
+Draws, counts and changes take the same time at any size. All workers share one `MemoryStore`; to kill a worker in a
+simulation, stop using its object.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from genepool.population.contract import Population
 from genepool.population.directory import names
 from genepool.population.directory.contents import sha256
 from genepool.population.directory.manifest import DEFAULT_LEASE
-from genepool.population.directory.workers import Pulse
-from genepool.population.directory.writer import check_result, promise
+from genepool.population.directory.workers import HeartbeatTimer
+from genepool.population.directory.writer import check_result, stored_files
 from genepool.population.individual import (
     FREE,
     LIVING,
@@ -47,7 +47,7 @@ class _Body(msgspec.Struct, kw_only=True):
 
 
 class MemoryStore:
-    """What the workers of one population share."""
+    """The state that the workers of one population share."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class MemoryStore:
         self.fossils: dict[str, Fossil] = {}
         self.counts = dict.fromkeys(State, 0)
         self.workers = 0
-        # Who was heard of longest ago comes first, so looking for the silent does not look at everybody.
+        # Ordered by the last heartbeat, oldest first, so the search for silent workers stops early.
         self.heard: OrderedDict[str, float] = OrderedDict()
         self.owned: dict[str, dict[str, None]] = {}
         self._living: list[str] = []
@@ -72,29 +72,29 @@ class MemoryStore:
         self.dead: dict[str, None] = {}
 
     def next_id(self) -> str:
-        """The next id; in memory a number is unique enough, and runs repeat."""
+        """Return the next ID; in memory a number is unique enough and keeps runs repeatable."""
         return names.make_id(next(self._ids), bytes(10))
 
     def body(self, individual: Individual) -> _Body:
-        """What belongs to a snapshot that still holds."""
+        """Return the data of an individual whose snapshot is still current."""
         body = self.bodies.get(individual.id)
         if body is None or body.individual != individual:
-            raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else; choose again.")
+            raise ConcurrencyError(f"Individual {individual.id} was changed by another worker; choose again.")
         return body
 
     def draw(self, rng: random.Random) -> Individual:
-        """One of the living, each equally likely."""
+        """Draw a living individual uniformly."""
         if not self._living:
-            raise PopulationTooSmallError("The population has no living individual to draw; make the first ones.")
+            raise PopulationTooSmallError("The population has no living individual to draw; create the first ones.")
         return self.bodies[self._living[rng.randrange(len(self._living))]].individual
 
     def add(self, body: _Body) -> None:
-        """A new individual."""
+        """Add a new individual."""
         self.bodies[body.individual.id] = body
         self._enter(body.individual)
 
     def move(self, old: Individual, new: Individual) -> Individual:
-        """The compare-and-swap; repeating one's own is harmless, as in a directory, where it cannot be told apart."""
+        """Compare and swap. Repeating a change is harmless, as in a directory, which cannot tell the two apart."""
         known = self.bodies.get(old.id)
         if known is not None and known.individual == new:
             return new
@@ -104,7 +104,7 @@ class MemoryStore:
         return new
 
     def remove(self, old: Individual) -> None:
-        """The end."""
+        """Remove an individual."""
         del self.bodies[old.id]
         self._leave(old)
 
@@ -125,7 +125,7 @@ class MemoryStore:
         self.dead.pop(old.id, None)
         now = self.bodies.get(old.id)
         if old.state in LIVING and (now is None or now.individual.state not in LIVING):
-            # The last one takes the free place, so that drawing stays one look-up.
+            # The last one moves to the free place, so that a draw stays one look-up.
             place, last = self._places.pop(old.id), self._living.pop()
             if last != old.id:
                 self._living[place] = last
@@ -139,7 +139,7 @@ class MemoryPopulation(Population):
         self.store = store or MemoryStore()
         self.store.workers += 1
         self.who = names.make_who(lambda length: self.store.workers.to_bytes(length))
-        self._pulse = Pulse(self.store.lease, self.store.clock())
+        self._timer = HeartbeatTimer(self.store.lease, self.store.clock())
         self.heartbeat("start", 0)
 
     # Looking.
@@ -167,13 +167,8 @@ class MemoryPopulation(Population):
         found = [store.bodies[identity].individual for who in owners for identity in store.owned.get(who, ())]
         return sorted(found, key=lambda individual: individual.id)
 
-    def abandoned(self, individual: Individual) -> bool:
-        if individual.state is not State.TRAINING:
-            return False
-        return individual.owner in (FREE, self.who) or self._silent(individual.owner, self.store.clock())
-
     def _silent(self, who: str, now: float) -> bool:
-        return min(now - self.store.heard[who], self._pulse.steady_for(now)) >= self.store.lease
+        return min(now - self.store.heard[who], self._timer.steady_for(now)) >= self.store.lease
 
     def garbage(self) -> list[Individual]:
         return [self.store.bodies[identity].individual for identity in itertools.islice(self.store.dead, 5)]
@@ -222,8 +217,6 @@ class MemoryPopulation(Population):
     def _heritage(self, parents: tuple[Individual, ...]) -> Iterator[bytes]:
         for parent in parents:
             weights = self.weights(parent)
-            if weights is None and names.WEIGHTS in self.read_result(parent).files:
-                raise ConcurrencyError(f"Individual {parent.id} died before its child was born; choose another pair.")
             if weights is None:
                 return
             yield weights
@@ -251,17 +244,11 @@ class MemoryPopulation(Population):
             attempt=individual.attempt,
             fitness=float(fitness),
             metrics=dict(metrics or {}),
-            files=promise(files),
+            files=stored_files(files),
             finished=self.store.clock(),
         )
         body.files, body.inherited, body.checkpoints = files, (), {}
         return self.store.move(individual, alive)
-
-    def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
-        self._require_own(individual)
-        failed = self.store.move(individual, individual.failed(self.who, names.valid_why(why)))
-        self.store.body(failed).reason = reason
-        return failed
 
     def hand_over(self, individual: Individual) -> Individual:
         self._require_own(individual)
@@ -269,7 +256,7 @@ class MemoryPopulation(Population):
 
     def take_over(self, individual: Individual) -> Individual:
         if individual.claim >= names.MAX_CLAIM - 1:
-            return self.store.move(individual, individual.failed(self.who, "claims"))
+            return self.store.move(individual, individual.ended(State.FAILED, self.who, "claims"))
         steps = {attempt: saved.step for attempt, saved in self.store.body(individual).checkpoints.items()}
         last = steps.pop(individual.attempt, -1)
         progressed = last > max(steps.values(), default=-1)
@@ -278,33 +265,26 @@ class MemoryPopulation(Population):
             return self.fail(mine, "strikes", f"{mine.strikes} attempts in a row ended without progress.")
         return mine
 
-    def kill(self, individual: Individual, why: str = "lost") -> Individual:
-        return self.store.move(individual, individual.killed(self.who, names.valid_why(why)))
-
-    def quarantine(self, individual: Individual, why: str) -> Individual:
-        return self.store.move(individual, individual.quarantined(self.who, names.valid_why(why)))
-
-    def strip(self, individual: Individual) -> None:
-        individual.collected(self.who)
-        body = self.store.body(individual)
-        body.files, body.inherited, body.checkpoints = {}, (), {}
+    def end(self, individual: Individual, state: State, why: str, reason: str = "") -> Individual:
+        if state is State.FAILED:
+            self._require_own(individual)
+        ended = self.store.move(individual, individual.ended(state, self.who, names.valid_why(why)))
+        self.store.body(ended).reason = reason
+        return ended
 
     def collect(self, individual: Individual) -> None:
         individual.collected(self.who)
         body = self.store.body(individual)
-        fossil = Fossil(name=names.encode(individual), birth=body.birth, result=body.result, reason=body.reason)
+        fossil = Fossil(individual=individual, birth=body.birth, result=body.result, reason=body.reason)
         self.store.fossils[individual.id] = fossil
         self.store.remove(individual)
 
     def heartbeat(self, phase: str, step: int) -> None:
         now = self.store.clock()
-        if self._pulse.due(phase, step, now) is not None:
-            self._pulse.written(now)
+        if self._timer.due(phase, step, now) is not None:
+            self._timer.written(now)
             self.store.heard[self.who] = now
             self.store.heard.move_to_end(self.who)
-
-    def close(self) -> None:
-        return
 
     def _require_own(self, individual: Individual) -> None:
         if individual.owner != self.who:

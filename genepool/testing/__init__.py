@@ -1,5 +1,12 @@
-"""What tests need and what ships: the exam for any population, a clock to turn by hand, a toy evaluator, and small
-made-up values."""
+"""Support for tests that ships with the package.
+
+contract                the population contract as a test suite
+concurrency_contract    the part of it about several workers
+harness                 the base of both: a population to join, a clock and example values
+toy_evaluator           an evaluator that trains nothing
+simulation              a cluster in virtual time
+bench/                  the benchmarks of the command line
+"""
 
 from genepool.testing.harness import Clock, make_birth, make_weights
 from genepool.testing.toy_evaluator import ToyEvaluator, toy_fitness

@@ -1,18 +1,14 @@
-"""The contract that every population keeps, as a test suite: what each operation does and refuses.
+"""The population contract as a test suite: what each operation does and refuses, and how draws and counts behave.
 
-The exam's questions about one worker: what each operation does, what it refuses, how draws and counts behave.
-
-The exam that every population passes, ours or a stranger's.
-
-Subclass `PopulationContract` in a test module and give it a fixture `exam`:
+Subclass `PopulationContract` in a test module and give it a fixture `harness`:
 
     class TestMyPopulation(PopulationContract):
         @pytest.fixture
-        def exam(self, tmp_path):
+        def harness(self, tmp_path):
             clock = Clock()
-            return Exam(join=lambda: MyPopulation(tmp_path, clock=clock), clock=clock, lease=100.0)
+            return Harness(join=lambda: MyPopulation(tmp_path, clock=clock), clock=clock, lease=100.0)
 
-`join` adds another worker to the same, at first empty, population.
+`join` adds another worker to the same population, which is empty at first.
 """
 
 from __future__ import annotations
@@ -24,14 +20,13 @@ import msgspec
 import pytest
 
 from genepool.errors import ConcurrencyError, PopulationTooSmallError
-from genepool.population.directory import names
-from genepool.population.individual import State
+from genepool.population import WEIGHTS, State
 from genepool.testing.concurrency_contract import ConcurrencyContract
-from genepool.testing.harness import WEIGHTS, Harness, UsesHarness, born, grown, make_weights
+from genepool.testing.harness import Harness, UsesHarness, born, grown, make_weights
 
 
 class LifeContract(UsesHarness):
-    """From birth to fossil."""
+    """One worker: the life of an individual, from birth to fossil."""
 
     def test_a_new_population_is_empty(self, harness: Harness) -> None:
         worker = harness.join()
@@ -40,7 +35,7 @@ class LifeContract(UsesHarness):
         with pytest.raises(PopulationTooSmallError):
             worker.sample(random.Random(1))
 
-    def test_create_makes_a_training_individual_of_the_caller(self, harness: Harness) -> None:
+    def test_create_makes_a_training_individual_owned_by_the_caller(self, harness: Harness) -> None:
         worker = harness.join()
         child = born(worker, 7)
         assert (child.state, child.owner, child.claim, child.strikes) == (State.TRAINING, worker.who, 1, 0)
@@ -53,7 +48,7 @@ class LifeContract(UsesHarness):
         assert worker.inherited_weights(child) == ()
         assert worker.checkpoint(child) is None
 
-    def test_finish_makes_it_alive_with_its_result(self, harness: Harness) -> None:
+    def test_finish_makes_an_individual_alive_with_its_result(self, harness: Harness) -> None:
         worker = harness.join()
         alive = grown(worker, 3, fitness=0.1 + 0.2)
         assert (alive.state, alive.fitness, alive.owner) == (State.ALIVE, 0.1 + 0.2, "")
@@ -87,7 +82,7 @@ class LifeContract(UsesHarness):
             worker.finish(child, fitness=0.5, files={name: b""})
         assert worker.snapshot() == [child]
 
-    def test_a_result_without_weights_is_a_result(self, harness: Harness) -> None:
+    def test_a_result_needs_no_weights(self, harness: Harness) -> None:
         worker = harness.join()
         alive = worker.finish(born(worker), fitness=0.0, metrics={"reason": "diverged"})
         assert worker.weights(alive) is None
@@ -101,7 +96,7 @@ class LifeContract(UsesHarness):
         assert worker.read_birth(child).parents == (parent.id,)
         assert worker.inherited_weights(child) == (make_weights(1),)
 
-    def test_a_child_keeps_its_heritage_when_the_parent_is_collected(self, harness: Harness) -> None:
+    def test_a_child_keeps_its_inherited_weights_when_the_parent_is_collected(self, harness: Harness) -> None:
         worker = harness.join()
         parent = grown(worker, 1)
         child = born(worker, 2, parent)
@@ -109,7 +104,7 @@ class LifeContract(UsesHarness):
         assert worker.snapshot() == [child]
         assert worker.inherited_weights(child) == (make_weights(1),)
 
-    def test_a_child_of_two_keeps_what_both_passed_on_when_they_are_collected(self, harness: Harness) -> None:
+    def test_a_child_keeps_the_weights_of_two_parents_when_they_are_collected(self, harness: Harness) -> None:
         worker = harness.join()
         parents = grown(worker, 1), grown(worker, 2)
         child = born(worker, 3, *parents)
@@ -121,7 +116,7 @@ class LifeContract(UsesHarness):
         alive = worker.finish(child, fitness=0.5, files={WEIGHTS: make_weights(3)})
         assert worker.inherited_weights(alive) == ()
 
-    def test_a_second_parent_that_is_gone_has_no_children(self, harness: Harness) -> None:
+    def test_a_second_parent_that_is_gone_is_refused(self, harness: Harness) -> None:
         worker = harness.join()
         one, other = grown(worker, 1), grown(worker, 2)
         worker.collect(worker.kill(other))
@@ -129,13 +124,13 @@ class LifeContract(UsesHarness):
             born(worker, 3, one, other)
         assert worker.snapshot() == [one]
 
-    def test_only_parents_before_the_first_without_weights_pass_theirs_on(self, harness: Harness) -> None:
+    def test_inheritance_stops_at_the_first_parent_without_weights(self, harness: Harness) -> None:
         worker = harness.join()
         one, other = grown(worker, 1), worker.finish(born(worker, 2), fitness=0.0)
         assert worker.inherited_weights(born(worker, 3, one, other)) == (make_weights(1),)
         assert worker.inherited_weights(born(worker, 4, other, one)) == ()
 
-    def test_a_parent_that_is_gone_has_no_children(self, harness: Harness) -> None:
+    def test_a_parent_that_is_gone_is_refused(self, harness: Harness) -> None:
         worker = harness.join()
         parent = grown(worker, 1)
         worker.collect(worker.kill(parent))
@@ -143,20 +138,17 @@ class LifeContract(UsesHarness):
             born(worker, 2, parent)
         assert worker.snapshot() == []
 
-    def test_kill_strip_collect_leave_a_fossil(self, harness: Harness) -> None:
+    def test_kill_and_collect_leave_a_fossil(self, harness: Harness) -> None:
         worker = harness.join()
         alive = grown(worker, 4, fitness=0.25)
         birth, result = worker.read_birth(alive), worker.read_result(alive)
         dead = worker.kill(alive, "lost")
         assert (dead.state, dead.owner, dead.why, dead.fitness) == (State.DEAD, worker.who, "lost", 0.25)
-        worker.strip(dead)
-        assert worker.weights(dead) is None
-        worker.strip(dead)
+        assert worker.weights(dead) == make_weights(4)
         worker.collect(dead)
         assert worker.snapshot() == []
         [fossil] = worker.fossils()
-        assert (fossil.id, fossil.birth, fossil.result) == (alive.id, birth, result)
-        assert names.parse(fossil.name) == dead
+        assert (fossil.individual, fossil.birth, fossil.result) == (dead, birth, result)
 
     def test_fail_leaves_a_fossil_with_the_reason(self, harness: Harness) -> None:
         worker = harness.join()
@@ -167,16 +159,16 @@ class LifeContract(UsesHarness):
         assert fossil.reason == "It has a cycle."
         assert fossil.result is None
 
-    def test_quarantine_keeps_the_evidence(self, harness: Harness) -> None:
+    def test_a_quarantined_individual_stays_as_evidence(self, harness: Harness) -> None:
         worker = harness.join()
-        put_aside = worker.quarantine(grown(worker), "files")
-        assert put_aside.state is State.QUARANTINED
-        assert worker.snapshot() == [put_aside]
+        quarantined = worker.quarantine(grown(worker), "files")
+        assert quarantined.state is State.QUARANTINED
+        assert worker.snapshot() == [quarantined]
         assert worker.census(fresh=True).quarantined == 1
         with pytest.raises(PopulationTooSmallError):
             worker.sample(random.Random(1))
 
-    def test_reasons_that_do_not_fit_into_a_name_are_refused(self, harness: Harness) -> None:
+    def test_a_reason_is_one_short_word(self, harness: Harness) -> None:
         worker = harness.join()
         alive = grown(worker)
         for why in ("", "Two Words", "a-b", "x" * 13, "../x"):
@@ -188,26 +180,14 @@ class LifeContract(UsesHarness):
         worker = harness.join()
         child = born(worker)
         alive = grown(worker, 1)
-        for step in (lambda: worker.kill(child), lambda: worker.collect(alive), lambda: worker.strip(child)):
+        for step in (lambda: worker.kill(child), lambda: worker.collect(alive), lambda: worker.collect(child)):
             with pytest.raises(ValueError, match="this step is for one that is"):
                 step()
         assert len(worker.snapshot()) == 2
 
-    def test_records_join_the_living_and_the_dead(self, harness: Harness) -> None:
-        worker = harness.join()
-        old = grown(worker, 1)
-        child = born(worker, 2, old)
-        worker.collect(worker.kill(old))
-        alive = grown(worker, 3)
-        records = {record.individual.id: record for record in worker.records()}
-        assert set(records) == {old.id, child.id, alive.id}
-        assert records[old.id].archived
-        assert not records[alive.id].archived
-        assert records[child.id].result is None
-
     # Numbers and draws.
 
-    def test_the_size_follows_own_changes_at_once(self, harness: Harness) -> None:
+    def test_the_size_reflects_own_changes_at_once(self, harness: Harness) -> None:
         worker = harness.join()
         first, second = born(worker, 1), born(worker, 2)
         assert worker.size() == 2
@@ -217,7 +197,7 @@ class LifeContract(UsesHarness):
         worker.fail(second, "dna")
         assert worker.size() == 0
 
-    def test_a_fresh_census_sees_everybodys_changes(self, harness: Harness) -> None:
+    def test_a_fresh_census_reflects_all_changes(self, harness: Harness) -> None:
         one, other = harness.join(), harness.join()
         assert one.size() == 0
         grown(other)
@@ -242,7 +222,7 @@ class LifeContract(UsesHarness):
         draws = [[worker.sample(rng).id for _ in range(30)] for rng in (random.Random(3), random.Random(3))]
         assert draws[0] == draws[1]
 
-    def test_asking_too_early_or_too_late_hurts_nobody(self, harness: Harness) -> None:
+    def test_reading_too_early_or_too_late_is_harmless(self, harness: Harness) -> None:
         worker = harness.join()
         parent = grown(worker, 1)
         child = born(worker, 2, parent)
@@ -260,4 +240,4 @@ __all__ = ["Harness", "PopulationContract"]
 
 
 class PopulationContract(LifeContract, ConcurrencyContract):
-    """What `genepool.population.contract` promises, one case a test."""
+    """Tests of what `genepool.population.contract` promises."""

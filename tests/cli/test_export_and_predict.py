@@ -53,8 +53,14 @@ class Evolved:
             (self.models / f"{name}.shape").write_text(json.dumps(pixels.shape))
 
     def _evolve(self, name, data):
-        small = ("population_size=4", "individuals=6", "steps=40", "seed=1", "mutations=12")
-        in_process.evolved(self.folder / name, f"data={data}", *small)
+        small = (
+            "population.size=4",
+            "budget.individuals=6",
+            "training.steps=40",
+            "experiment.seed=1",
+            "breeding.mutations=12",
+        )
+        in_process.evolved(self.folder / name, f"data.source={data}", *small)
         told("best", self.folder / name)
 
     def dataset(self, name):
@@ -144,12 +150,12 @@ def test_predict_prints_a_line_for_each_image(evolved):
     assert line.startswith(f"{image}: ") and line.endswith(" %") and "," not in line
 
 
-def test_the_model_card_tells_what_is_known(evolved):
+def test_the_model_card_has_the_facts(evolved):
     text = (evolved.model("fashion", "source") / "README.md").read_text()
     best = json.loads((evolved.folder / "fashion" / "best" / "best.json").read_text())
     for fact in (
-        "fashion-mini", f"{100 * best['fitness']:.1f} %", f"{100 * best['test_accuracy']:.1f} %", "FLOPs an image",
-        f"{best['parameters']:,}", f"{best['individuals']} individuals", "(the beginning)", "Ankle boot", best["id"],
+        "fashion-mini", f"{100 * best['fitness']:.1f} %", f"{100 * best['test_accuracy']:.1f} %", "FLOPs per image",
+        f"{best['parameters']:,}", f"{best['individuals']} individuals", "(first network)", "Ankle boot", best["id"],
     ):  # fmt: skip
         assert fact in text, fact
 
@@ -212,7 +218,7 @@ def test_bad_requests_are_refused_before_any_work_and_leave_nothing(evolved, tmp
     history = Experiment.open(experiment).history()
     best = evolved.exported["digits", "torch"]["ids"][0]
     assert "must end in .onnx" in refused("export", experiment, "--format", "onnx", "--out", tmp_path / "a.pt2")
-    assert "make its folder first" in refused("export", experiment, "--out", tmp_path / "no" / "a.pt2")
+    assert "create its folder first" in refused("export", experiment, "--out", tmp_path / "no" / "a.pt2")
     assert "is not in this experiment" in refused("export", experiment, "nobody", "--out", tmp_path / "a.pt2")
     assert "given twice" in refused("export", experiment, best, best, "--out", tmp_path / "a.pt2")
     assert "no experiment" in refused("export", tmp_path, "--out", tmp_path / "a.pt2")
@@ -274,4 +280,4 @@ def test_without_the_onnx_packages_the_extra_is_named(evolved, tmp_path, monkeyp
 def test_a_network_too_large_for_onnx_is_refused(evolved, tmp_path, monkeypatch):
     monkeypatch.setattr("genepool.export.onnx_file.MAX_BYTES", 2**24)
     sentence = refused("export", evolved.folder / "digits", "--format", "onnx", "--out", tmp_path / "a.onnx")
-    assert "over the 2 GB" in sentence and list(tmp_path.iterdir()) == []
+    assert "exceed the 2 GB" in sentence and list(tmp_path.iterdir()) == []

@@ -193,9 +193,9 @@ MODELS = {
     "a source folder with other weights": ("model/weights.safetensors", flipped, "SHA-256"),
     "a zip bomb": ("model.pt2", bomb, "larger than the file itself"),
     "a .pt2 with pickled weights": ("model.pt2", pickled, "pickled"),
-    "a .pt2 of somebody else": ("model.pt2", bare_program, "not an export of Genepool"),
-    "an .onnx over 2 GB": ("model.onnx", huge, "over the 2 GB"),
-    "an .onnx that points elsewhere": ("model.onnx", onnx_outside, "outside of the file"),
+    "a .pt2 from elsewhere": ("model.pt2", bare_program, "Genepool did not write it"),
+    "an .onnx over 2 GB": ("model.onnx", huge, "exceed the 2 GB"),
+    "an .onnx that points elsewhere": ("model.onnx", onnx_outside, "outside the file"),
     "facts of another version": ("model.pt2", lambda path: edited(path, "format", 2), "format 2"),
     "facts of giant images": ("model.pt2", lambda path: edited(path, "height", 10**9), "GiB"),
     "facts of negative images": ("model.pt2", lambda path: edited(path, "height", -8), "no valid image size"),
@@ -209,8 +209,8 @@ MODELS = {
     "a header longer than the file": (
         "model/weights.safetensors", lambda path: path.write_bytes(b"\xff" * 20), "not a complete safetensors file",
     ),
-    "weights of somebody else": (
-        "model/weights.safetensors", lambda path: path.write_bytes((2).to_bytes(8, "little") + b"{}"), "do not say",
+    "weights from elsewhere": (
+        "model/weights.safetensors", lambda path: path.write_bytes((2).to_bytes(8, "little") + b"{}"), "no metadata",
     ),
 }  # fmt: skip
 
@@ -270,7 +270,7 @@ def test_a_bad_image_among_good_ones_gets_its_sentence_and_the_others_are_predic
     (folder / ".hidden").write_text("passed over")
     (folder / "loop").symlink_to(place / "album")
     (folder / "zero.png").write_bytes(b"")
-    (folder / "notes.txt").write_text("not an image")
+    (folder / "notes.txt").write_text("not a readable image")
     wide(folder / "wide.png")
     Image.effect_noise((60, 60), 50).save(folder / "cut.png")
     cut(folder / "cut.png")
@@ -279,8 +279,8 @@ def test_a_bad_image_among_good_ones_gets_its_sentence_and_the_others_are_predic
     predicted = [line.partition(": ")[0].rpartition("/")[2] for line in result.stdout.splitlines()]
     assert predicted == ["sixteen.png", "good.png", "moves.gif", "grey.png"]
     for name, said in {
-        "zero.png": "empty (0 bytes)", "notes.txt": "not an image", "wide.png": "64 million pixels",
-        "cut.png": "damaged or cut short", "gone.png": "No such file",
+        "zero.png": "empty (0 bytes)", "notes.txt": "not a readable image", "wide.png": "64 million pixels",
+        "cut.png": "damaged or truncated", "gone.png": "No such file",
     }.items():  # fmt: skip
         [line] = [line for line in result.stderr.splitlines() if name in line]
         assert line.startswith("Error: ") and said in line

@@ -99,18 +99,18 @@ BAD = {
     "channels": ((images(20, 6, 5, 2), LABELS), "not \\(20, 6, 5, 2\\)"),
     "channels first": ((images(20, 3, 6, 5), LABELS), "channels to the end"),
     "flat": ((images(20, 90), LABELS), "shape"),
-    "lengths": ((X, LABELS[:-1]), "20 images, but y holds 19"),
+    "lengths": ((X, LABELS[:-1]), "20 images, but y has 19"),
     "one class": ((X, np.zeros(20, int)), "two classes"),
-    "few": ((X, np.arange(20) // 10 * 0 + (np.arange(20) == 0)), "'1' has 1 of at least 3"),
+    "few": ((X, np.arange(20) // 10 * 0 + (np.arange(20) == 0)), "'1' has 1 of the 3"),
     "nan": ((NAN, LABELS), "not finite"),
     "range": ((X.astype(float) * 300, LABELS), "outside of 0..255"),
     "negative": ((X / 255 - 0.5, LABELS), "outside of 0..1"),
     "sixteen bit": ((X.astype(np.uint16) * 257, LABELS), "65535, outside of 0..255"),
     "text": (([["a"]] * 20, LABELS), "must be numbers"),
     "objects": ((np.full(20, None), LABELS), "Python objects"),
-    "ragged": (([[1], [1, 2]], [0, 1]), "no array"),
+    "ragged": (([[1], [1, 2]], [0, 1]), "not an array"),
     "float labels": ((X, LABELS + 0.5), "integers or text"),
-    "one-hot labels": ((X, np.eye(2)[LABELS]), "one label an image"),
+    "one-hot labels": ((X, np.eye(2)[LABELS]), "one label per image"),
     "empty": ((X[:0], LABELS[:0]), "empty"),
     "complex": ((X * 1j, LABELS), "must be numbers"),
 }
@@ -219,7 +219,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
 def test_arrays_that_do_not_fit_into_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
     np.savez(tmp_path / "large.npz", x=images(20, 300, 300), y=LABELS)
     monkeypatch.setattr("genepool.data.free_memory.available", lambda: 3 * 10**6)
-    with pytest.raises(DataError, match=r"large\.npz' would take 0\.0 GB of memory, but 0\.0 GB are free here"):
+    with pytest.raises(DataError, match=r"large\.npz' would take 0\.0 GB of memory, but only 0\.0 GB are free"):
         open_source(tmp_path / "large.npz").development()
     monkeypatch.setattr("genepool.data.free_memory.available", lambda: 4 * 10**6)
     assert len(open_source(tmp_path / "large.npz").development().images) == 18

@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 
 from genepool.data import FolderSource, open_source
-from genepool.data.image_files import read_facts, read_pixels
+from genepool.data.image_files import read_header, read_pixels
 from genepool.errors import DataError, SettingsError
 
 
 def pixels_of(path: Path, channels: int = 3) -> np.ndarray:
-    facts = read_facts(path)
+    facts = read_header(path)
     return read_pixels(path, height=facts.height, width=facts.width, channels=channels)
 
 
@@ -248,7 +248,7 @@ def test_a_decompression_bomb_is_refused_from_its_header(image_folder, size):
     [
         ({}, "no class folders"),
         ({"a": 5}, "only the class folder 'a'"),
-        ({"a": 5, "b": 0}, "b' holds no images"),
+        ({"a": 5, "b": 0}, "b' contains no images"),
         ({"a": 5, "b": 1}, "'b' of .* has 1 image, but at least 3"),
         ({"a": 2, "b": 5}, "'a' of .* has 2 images, but at least 3"),
     ],

@@ -103,7 +103,7 @@ def test_development_does_not_open_the_test_file(cifar, mnist):
     for small in (SMALL_CIFAR, SMALL_IDX):
         source = small.open(cifar.parent, None)
         source.development()
-        with pytest.raises(DataError, match="cut short"):
+        with pytest.raises(DataError, match="truncated"):
             source.held_out()
 
 
@@ -129,7 +129,7 @@ def test_the_fingerprint_changes_with_a_file(cifar):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda whole: whole[:-1], "61,459 bytes instead of 61,460.*cut short"),
+        (lambda whole: whole[:-1], "61,459 bytes instead of 61,460.*truncated"),
         (lambda whole: whole + b"x", "more than 61,460 bytes.*not the official file"),
         (lambda whole: b"", "0 bytes instead"),
         (lambda whole: whole[:3073] + b"\x0a" + whole[3074:], "Record 1 of .*label 10.*only 10 classes"),
@@ -187,7 +187,7 @@ def test_an_idx_label_out_of_range_is_named(mnist):
 @pytest.mark.parametrize("name", ["/data_batch_1.bin", "../data_batch_1.bin", "other/data_batch_1.bin"])
 def test_only_the_known_members_of_an_archive_are_read(cifar, name):
     in_tar(cifar, {"data_batch_1.bin": name})
-    with pytest.raises(DataError, match=r"holds no 'cifar-10-batches-bin/data_batch_1\.bin'"):
+    with pytest.raises(DataError, match=r"has no 'cifar-10-batches-bin/data_batch_1\.bin'"):
         SMALL_CIFAR.open(cifar.parent, None).development()
 
 
@@ -197,7 +197,7 @@ def test_a_link_in_an_archive_is_not_followed(cifar, tmp_path):
     member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
     with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz") as archive:
         archive.addfile(member)
-    with pytest.raises(DataError, match="holds no"):
+    with pytest.raises(DataError, match="has no"):
         SMALL_CIFAR.open(tmp_path, None).development()
 
 

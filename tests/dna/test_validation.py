@@ -61,7 +61,7 @@ def test_an_absurd_number_is_refused_by_name(name, value):
 
 
 def test_too_many_vertices_are_refused():
-    with pytest.raises(InvalidDNAError, match="over the limit"):
+    with pytest.raises(InvalidDNAError, match="exceed the limit"):
         chain(*(conv(f"c{i}") for i in range(10_001)))
 
 

@@ -24,7 +24,7 @@ def test_after_any_mutations_all_widths_are_multiples(seed, channels, step):
     rng, dna, image = Random(seed), initial(), Shape(28, 28, channels)
     breeding = Breeding(odds=ODDS, width_step=step)
     for _ in range(12):
-        dna, _ = mutated(dna, breeding, rng.getrandbits(63), image)
+        dna = mutated(dna, breeding, rng.getrandbits(63), image).dna
         assert all(width % step == 0 and width > 0 for width in widths(dna, image).values())
         assert in_steps(dna, dna, image, step) is dna
 

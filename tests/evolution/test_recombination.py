@@ -16,6 +16,7 @@ from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE
 from genepool.population import MemoryPopulation, State
 from tests.evolution.conftest import next_job
 from tests.support.networks import random_dna
+from tests.support.records import records
 
 IMAGE = Shape(28, 28, 1)
 
@@ -40,7 +41,7 @@ def evolved(world, form, births=60, **options):
     world.rules = Rules(population_size=8, breeding=Breeding(recombination=form, recombination_odds=0.5))
     worker = world.worker(reason_to_stop=world.trainings(births), limits=ChildLimits(image=IMAGE), **options)
     worker.run()
-    return {record.birth.id: record for record in worker.population.records()}
+    return {record.birth.id: record for record in records(worker.population)}
 
 
 @pytest.mark.parametrize(("form", "name"), [("weights", MIXTURE), ("fusion", FUSION)])
@@ -104,7 +105,7 @@ def test_without_the_images_shape_nothing_is_fused(world):
     world.rules = Rules(population_size=8, breeding=Breeding(recombination="fusion", recombination_odds=1.0))
     worker = world.worker(reason_to_stop=world.trainings(20))
     worker.run()
-    assert all(len(record.birth.parents) < 2 for record in worker.population.records())
+    assert all(len(record.birth.parents) < 2 for record in records(worker.population))
 
 
 def test_a_child_of_two_is_taken_over_with_the_weights_of_both_after_they_died(world):

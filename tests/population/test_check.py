@@ -1,14 +1,15 @@
-"""`check` finds each kind of break, says where, and keeps quiet about what is in order; `doctor` tells file systems."""
+"""`check` finds and locates every kind of damage and reports nothing else; `doctor` judges file systems."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from genepool.population import DirectoryPopulation, Files, Individual
-from genepool.population.check import Report, check
+from genepool.population import DirectoryPopulation, Files, Individual, State
+from genepool.population.check import Report, check_directory
 from genepool.population.directory import names
 from genepool.population.directory.doctor import examine
 from genepool.testing import make_birth, make_weights
@@ -40,7 +41,7 @@ class Scene:
         return self.place(individual) / names.of_attempt(individual.attempt, names.WEIGHTS)
 
     def broken(self, **options: object) -> set[str]:
-        report: Report = check(self.path, files=FAST, **options)
+        report: Report = check_directory(self.path, files=FAST, **options)
         assert all(violation.place and violation.text for violation in report.violations)
         return {violation.invariant for violation in report.violations}
 
@@ -51,7 +52,7 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def test_a_healthy_population_passes(scene: Scene) -> None:
-    report = check(
+    report = check_directory(
         scene.path, files=FAST, settled=True, bounds=(2, 2), finished={scene.parent.id: 0.5, scene.dead.id: 0.25}
     )
     assert report
@@ -64,7 +65,7 @@ def test_a_lost_individual_breaks_i1_and_i7(scene: Scene) -> None:
     assert scene.broken() & {"I1", "I7"}
 
 
-def test_a_finished_individual_that_only_others_know_of_breaks_i1(scene: Scene) -> None:
+def test_a_finished_individual_that_is_missing_breaks_i1(scene: Scene) -> None:
     assert scene.broken(finished={"0" * 25: 0.5}) == {"I1"}
     assert scene.broken(finished={scene.parent.id: 0.6}) == {"I1"}
 
@@ -75,7 +76,9 @@ def test_a_lost_birth_breaks_i12(scene: Scene) -> None:
 
 
 def test_a_copy_breaks_i2(scene: Scene) -> None:
-    shutil.copytree(scene.place(scene.parent), scene.at(names.encode(scene.parent.killed("abcdefgh", "lost"))))
+    shutil.copytree(
+        scene.place(scene.parent), scene.at(names.encode(scene.parent.ended(State.DEAD, "abcdefgh", "lost")))
+    )
     assert scene.broken() == {"I2"}
 
 
@@ -83,13 +86,11 @@ def test_a_copy_breaks_i2(scene: Scene) -> None:
 def test_damaged_weights_break_i3(scene: Scene, victim: str) -> None:
     individual = getattr(scene, victim)
     scene.weights(individual).write_bytes(make_weights(2))
-    # The child's heritage is a link to the parent's file and so shares its fate.
+    # The child's inherited weights are a link to the same file.
     assert scene.broken() == {"I3"} | ({"I6"} if victim == "parent" else set())
 
 
-def test_missing_weights_break_i3_unless_dead(scene: Scene) -> None:
-    scene.worker.strip(scene.dead)
-    assert scene.broken() == set()
+def test_missing_weights_break_i3(scene: Scene) -> None:
     scene.weights(scene.parent).unlink()
     assert scene.broken() == {"I3"}
 
@@ -100,19 +101,19 @@ def test_another_fitness_breaks_i3(scene: Scene) -> None:
 
 
 def test_two_published_attempts_break_i5(scene: Scene) -> None:
-    forged = scene.parent.id, names.encode(scene.parent).replace(f"_1_1-{scene.worker.who}", "_2_2-abcdefgh")
-    scene.worker._presence.events.note("finish", identity=forged[0], name=forged[1])
+    forged = msgspec.structs.replace(scene.parent, claim=2, attempt="2-abcdefgh")
+    scene.worker._worker.events.changed("finish", forged)
     assert scene.broken() == {"I5"}
 
 
 def test_a_claim_that_falls_breaks_i4(scene: Scene) -> None:
     later = scene.child.taken_over(scene.worker.who, progressed=True)
     for individual in (later, scene.child):
-        scene.worker._presence.events.note("take-over", identity=individual.id, name=names.encode(individual))
+        scene.worker._worker.events.changed("take-over", individual)
     assert scene.broken() == {"I4"}
 
 
-def test_missing_heritage_breaks_i6(scene: Scene) -> None:
+def test_missing_inherited_weights_break_i6(scene: Scene) -> None:
     (scene.place(scene.child) / names.inherited_name(0)).unlink()
     assert scene.broken() == {"I6"}
 
@@ -121,15 +122,15 @@ def test_a_size_out_of_bounds_breaks_i8(scene: Scene) -> None:
     assert scene.broken(bounds=(3, 9)) == {"I8"}
 
 
-def test_debris_breaks_i9_when_all_is_settled(scene: Scene) -> None:
+def test_leftovers_break_i9_if_settled(scene: Scene) -> None:
     scene.at(f"t1_{'0' * 25}_abcdefgh").mkdir()
     assert scene.broken() == set()
     assert scene.broken(settled=True) == {"I9"}
 
 
-def test_foreign_entries_are_told_and_break_nothing(scene: Scene) -> None:
+def test_foreign_entries_are_reported_and_break_nothing(scene: Scene) -> None:
     scene.at("notes\n.txt").write_text("mine")
-    report = check(scene.path, files=FAST)
+    report = check_directory(scene.path, files=FAST)
     assert report
     assert report.foreign == ["0000/notes\\n.txt"]
 

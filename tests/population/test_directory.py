@@ -14,9 +14,10 @@ import pytest
 import genepool.population
 from genepool.errors import ConcurrencyError, DataError, StorageError
 from genepool.population import Checkpoint, DirectoryPopulation, DirectoryView, Files, Individual, State
-from genepool.population.check import check
+from genepool.population.check import check_directory
 from genepool.population.directory import names
 from genepool.testing import Clock, make_birth, make_weights
+from tests.support.records import records
 from tests.support.toy_worker import ToyWorker
 
 FILES = {names.WEIGHTS: make_weights()}
@@ -197,7 +198,7 @@ def test_an_unknown_outcome_is_a_storage_error_and_settles_itself(worker: Direct
         raise OSError(errno.EIO, "no reply")
 
     files.rename, normal = rename_without_a_reply, files.rename  # type: ignore[method-assign]
-    with pytest.raises(StorageError, match="not known"):
+    with pytest.raises(StorageError, match="is unknown"):
         worker.hand_over(child)
     files.rename = normal  # type: ignore[method-assign]
     del files.refused["list"]
@@ -220,11 +221,11 @@ def test_observers_change_nothing(worker: DirectoryPopulation) -> None:
             return super().open(path, flags)
 
     view = DirectoryView.open(worker.path, files=ReadOnly())
-    assert len(list(view.records())) == 3
+    assert len(list(records(view))) == 3
     assert view.inherited_weights(child) == (make_weights(),)
     assert view.census().living == 2
     assert view.sample(random.Random(1)).id in (parent.id, child.id)
-    assert check(worker.path, files=ReadOnly())
+    assert check_directory(worker.path, files=ReadOnly())
     (Path(view._shards.path(parent)) / "dna.json").write_text("damaged")
     with pytest.raises(DataError, match="damaged"):
         view.read_birth(parent)
@@ -261,7 +262,7 @@ def test_one_worker_and_one_seed_repeat_names_aside(tmp_path: Path) -> None:
         worker.hand_over = 0.0  # when it is noticed that somebody handed over is a matter of time
         for _ in range(120):
             worker.try_step()
-        births = sorted(worker.population.records(), key=lambda record: record.individual.id)
+        births = sorted(records(worker.population), key=lambda record: record.individual.id)
         histories.append([(bytes(r.birth.dna), r.individual.state, r.individual.fitness) for r in births])
     assert histories[0] == histories[1]
     assert len(histories[0]) > 50

@@ -17,7 +17,7 @@ import pytest
 
 from genepool.errors import GenepoolError
 from genepool.population import Checkpoint, DirectoryPopulation, Files, Individual, State
-from genepool.population.check import check
+from genepool.population.check import check_directory
 from genepool.population.directory.manifest import publish_config
 from genepool.testing import Clock, make_birth, make_weights
 from tests.support.fake_files import Crash, Disk, FakeFiles, Folder
@@ -157,7 +157,7 @@ class World:
             for individual in fresh.population.garbage():
                 fresh.population.collect(individual)
         fresh.population.close()
-        report = check("/exp", files=files, settled=True, finished=self.finished | fresh.finished)
+        report = check_directory("/exp", files=files, settled=True, finished=self.finished | fresh.finished)
         assert report.violations == []
         assert report.census.living >= 2
 
@@ -170,7 +170,7 @@ class World:
             self.dead_or_alive()
 
     def dead_or_alive(self) -> None:
-        report = check("/exp", files=self.client(), finished=self.finished)
+        report = check_directory("/exp", files=self.client(), finished=self.finished)
         assert report.violations == []
 
 
@@ -181,14 +181,12 @@ OPERATIONS: dict[str, Callable[[World], object]] = {
     "census": lambda w: w.worker.census(fresh=True),
     "orphans": lambda w: w.worker.orphans(),
     "garbage": lambda w: w.worker.garbage(),
-    "abandoned": lambda w: w.worker.abandoned(w.orphan),
     "read_birth": lambda w: w.worker.read_birth(w.alive),
     "read_result": lambda w: w.worker.read_result(w.alive),
     "weights": lambda w: w.worker.weights(w.alive),
     "inherited_weights": lambda w: w.worker.inherited_weights(w.mine),
     "checkpoint": lambda w: w.worker.checkpoint(w.orphan),
     "fossils": lambda w: list(w.worker.fossils()),
-    "records": lambda w: list(w.worker.records()),
     "create": lambda w: w.worker.create(make_birth(9)),
     "create_with_parent": lambda w: w.worker.create(make_birth(9, parents=(w.alive,)), parents=(w.alive,)),
     "create_with_two_parents": lambda w: w.worker.create(
@@ -201,7 +199,6 @@ OPERATIONS: dict[str, Callable[[World], object]] = {
     "take_over": lambda w: w.worker.take_over(w.orphan),
     "adopt": lambda w: w.acknowledge(w.worker.take_over(w.adoptable)),
     "kill": lambda w: w.worker.kill(w.alive),
-    "strip": lambda w: w.worker.strip(w.dead),
     "collect": lambda w: w.worker.collect(w.dead),
     "quarantine": lambda w: w.worker.quarantine(w.alive, "files"),
     "heartbeat": lambda w: w.worker.heartbeat("train", 7),

@@ -10,7 +10,7 @@ import pytest
 
 from genepool.errors import DataError, StepAbandoned
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State
-from genepool.population.check import check
+from genepool.population.check import check_directory
 from genepool.population.directory.archive import read_events
 from genepool.testing import Clock, make_weights
 from tests.support.foreign_entries import TRAP, Case, Place, cases, healthy
@@ -43,11 +43,11 @@ def test_a_stranger_is_contained(tmp_path: Path, case: Case) -> None:
     assert sum(worker.try_step() for _ in range(8)) >= 4
 
     is_known(bystander.id, place, worker.population)
-    report = check(tmp_path, files=files, finished=worker.finished)
+    report = check_directory(tmp_path, files=files, finished=worker.finished)
     # Two copies of one individual live and die separately; that is told, and hurts nobody else.
     allowed = {"I2", "I4"} if case[0] == "duplicate-id" else set()
     assert {violation.invariant for violation in report.violations} <= allowed
-    notes = [event.name for who, event in read_events(files, f"{tmp_path}/workers") if event.what == "foreign"]
+    notes = [event.place for who, event in read_events(files, f"{tmp_path}/workers") if event.what == "foreign"]
     assert set(report.foreign) <= set(notes)
     assert len(notes) <= 2 * len(set(notes)), "each of two workers reports a foreign entry once"
     assert not TRAP.exists()
@@ -64,7 +64,7 @@ def look_at_everything(path: Path, files: Files) -> None:
                 read(individual)
             except (StepAbandoned, DataError):
                 continue
-    check(path, files=files)
+    check_directory(path, files=files)
     assert sorted(os.walk(path)) == before
 
 
@@ -86,9 +86,10 @@ def read_everything(worker: DirectoryPopulation) -> None:
 
 
 def is_known(identity: str, place: Place, worker: DirectoryPopulation) -> None:
-    for record in worker.records():
-        if record.individual.id == identity:
-            if not record.archived:
-                assert worker.weights(record.individual) in (make_weights(), None)
+    if identity in {fossil.id for fossil in worker.fossils()}:
+        return
+    for individual in worker.snapshot():
+        if individual.id == identity and individual.state is not State.QUARANTINED:
+            assert individual.state is State.FAILED or worker.weights(individual) in (make_weights(), None)
             return
     raise AssertionError(f"{identity} was lost")

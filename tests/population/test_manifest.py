@@ -32,14 +32,14 @@ def test_shards_follow_the_set_point(size: int, shards: int) -> None:
     ("contents", "words"),
     [
         (None, "no experiment"),
-        ("", "not a manifest"),
-        ("[]", "not a manifest"),
+        ("", "not a valid manifest"),
+        ("[]", "not a valid manifest"),
         ('{"format": 1, "something": "old"}', "format 1, which an earlier release"),
         ('{"format": 3, "something": "new"}', "format 3, which a later release"),
-        ('{"format": 2}', "not a manifest"),
+        ('{"format": 2}', "not a valid manifest"),
         ('{"format":2,"uuid":"x","shards":0,"lease":1,"population_size":1,"created":0}', "0 shards"),
         ('{"format":2,"uuid":"x","shards":1,"lease":-1,"population_size":1,"created":0}', "lease"),
-        ("[" * 100_000, "not a manifest"),
+        ("[" * 100_000, "not a valid manifest"),
         ("x" * (2 << 20), "cannot be read"),
     ],
 )

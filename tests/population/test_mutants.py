@@ -1,26 +1,25 @@
-"""Deliberate breaks of the protocol; each must be caught by the tests beside this one, or they are not worth much.
+"""Mutants of the protocol: each deliberate mistake must be caught by the tests in this folder.
 
 archive_after_delete            an individual is removed before its fossil is written
 archive_not_synced              the fossil is written but not synced before the individual goes
-collect_without_x               the dead are emptied under their own name
-delete_before_x_is_durable      the dead are emptied before the rename that takes them away is synced
-strip_before_kill_is_durable    weights go although a power loss may revive their owner
+collect_without_x               a dead individual is emptied under its own name
+delete_before_x_is_durable      a dead individual is emptied before its rename is synced
 weights_not_synced              a result is published whose bytes are still in memory
 result_named_too_early          a result has its name, and may be adopted, before its bytes are on the disk
 names_not_synced                directories are never synced
 publish_before_result           the rename to ALIVE comes before the result is written
 heritage_after_publish          a child is visible before its parent's weights are linked in
 heritage_dropped_too_early      the link to the parent's weights goes before the result is published
-epoch_not_raised                a takeover keeps the epoch, so names come back
-one_attempt                     all attempts have one name, so a zombie writes what the new owner writes
-rename_believed                 a rename that reports ENOENT is believed to have been done
-result_not_checked              whatever looks like a result is adopted without checking its hashes
-nonce_not_claimed               two processes with the same random numbers get the same name
-lease_ignored                   whoever trains is robbed at once
-own_beats_ignored               an observer that was frozen itself trusts its old observations
-progress_ignored                a hung trainer that repeats the same beat counts as alive
-strikes_not_counted             an individual that kills its trainers is tried for ever
-shards_drawn_evenly             shards are drawn evenly, whatever they hold, so loners are drawn too often
+claim_not_raised                a takeover keeps the claim, so names recur
+one_attempt                     all attempts share one name, so a former owner overwrites the new owner's files
+rename_believed                 a rename that reports ENOENT is taken for done
+result_not_checked              a result is adopted without checking its hashes
+id_not_claimed                  two processes with the same random numbers get the same ID
+lease_ignored                   an individual in training is taken over at once
+own_heartbeats_ignored          an observer that was frozen itself trusts its old observations
+progress_ignored                a hung trainer that repeats the same heartbeat counts as alive
+strikes_not_counted             an individual that kills its trainers is retried forever
+shards_drawn_evenly             shards are drawn uniformly, so individuals in emptier shards are drawn too often
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from genepool.population.directory import shards as shards_module
 from genepool.population.directory import writer as writing_module
 from genepool.population.directory.contents import Contents
 from genepool.population.directory.shards import Shards
-from genepool.population.directory.workers import Presence, Pulse
+from genepool.population.directory.workers import HeartbeatTimer, WorkerDirectory
 from genepool.population.directory.writer import Writer
 from genepool.population.individual import Individual
 from genepool.testing import Clock
@@ -81,7 +80,7 @@ def simulations(seeds: int = 200, **plan: float) -> Detector:
 
 
 def contract(test: str, *arguments: str) -> Detector:
-    """One question of the exam, put to the directory."""
+    """One contract test, run on a directory."""
 
     def detect() -> None:
         with tempfile.TemporaryDirectory() as path:
@@ -129,7 +128,7 @@ def archive_after_delete(patch: Patch) -> None:
             self._move("collect", individual, gone, sync=True)
         self._files.remove_tree(self._shards.path(gone))
         if birth is not None:
-            self._presence.archive.add(Fossil(name=names.encode(individual), birth=birth, result=result))
+            self._worker.archive.add(Fossil(individual=individual, birth=birth, result=result))
 
     patch.setattr(DirectoryPopulation, "collect", collect)
 
@@ -155,10 +154,6 @@ def delete_before_x_is_durable(patch: Patch) -> None:
         return move(self, what, *states, sync=sync and what != "collect")
 
     patch.setattr(DirectoryPopulation, "_move", unsynced)
-
-
-def strip_before_kill_is_durable(patch: Patch) -> None:
-    patch.setattr(DirectoryPopulation, "strip", lambda self, individual: self._writer.strip(individual))
 
 
 def weights_not_synced(patch: Patch) -> None:
@@ -270,31 +265,31 @@ def result_not_checked(patch: Patch) -> None:
     patch.setattr(Contents, "stored", lambda *_: b"")
 
 
-def nonce_not_claimed(patch: Patch) -> None:
-    def claim(self: Presence) -> str:
+def id_not_claimed(patch: Patch) -> None:
+    def claim(self: WorkerDirectory) -> str:
         who = names.make_who(self._files.urandom)
         Path(f"{self._workers}/{who}").mkdir(exist_ok=True)
         return who
 
-    patch.setattr(Presence, "_claim", claim)
+    patch.setattr(WorkerDirectory, "_claim", claim)
 
 
 def lease_ignored(patch: Patch) -> None:
-    patch.setattr(Presence, "abandoned", lambda self, individual: individual.state is State.TRAINING)
+    patch.setattr(WorkerDirectory, "abandoned", lambda self, individual: individual.state is State.TRAINING)
 
 
 def own_heartbeats_ignored(patch: Patch) -> None:
-    patch.setattr(Pulse, "steady_for", lambda *_: float("inf"))
+    patch.setattr(HeartbeatTimer, "steady_for", lambda *_: float("inf"))
 
 
 def progress_ignored(patch: Patch) -> None:
-    original = Pulse.due
+    original = HeartbeatTimer.due
 
-    def due(self: Pulse, phase: str, step: int, now: float) -> bytes | None:
-        self._said = None
+    def due(self: HeartbeatTimer, phase: str, step: int, now: float) -> bytes | None:
+        self._progress = None
         return original(self, phase, step, now)
 
-    patch.setattr(Pulse, "due", due)
+    patch.setattr(HeartbeatTimer, "due", due)
 
 
 def strikes_not_counted(patch: Patch) -> None:
@@ -307,7 +302,7 @@ def strikes_not_counted(patch: Patch) -> None:
 def shards_drawn_evenly(patch: Patch) -> None:
     def draw(self: Shards, rng: object, living: int) -> Individual:
         while True:
-            living = self._living(self._list(self._paths[rng.randrange(self._count)]))
+            living = names.living(self._list(self._paths[rng.randrange(self._count)]))
             if living:
                 return names.parse(living[rng.randrange(len(living))])
 
@@ -320,7 +315,6 @@ MUTANTS: list[tuple[Callable[[Patch], None], Detector]] = [
     (archive_not_synced, simulations(**POWER)),
     (collect_without_x, faults("collect", "crash-before", "crash-after")),
     (delete_before_x_is_durable, simulations(**POWER)),
-    (strip_before_kill_is_durable, simulations(**POWER, shards=16, workers=3, calls=4000)),
     (weights_not_synced, simulations(**POWER)),
     (result_named_too_early, lambda: test_faults.adoption_is_durable("crash-before")),
     (names_not_synced, simulations(**POWER)),
@@ -329,13 +323,13 @@ MUTANTS: list[tuple[Callable[[Patch], None], Detector]] = [
     (heritage_dropped_too_early, faults("finish", "crash-before", "crash-after")),
     (claim_not_raised, returning),
     (one_attempt, simulations()),
-    (rename_believed, contract("test_of_two_who_change_one_snapshot_one_wins", "kill")),
+    (rename_believed, contract("test_only_one_of_two_changes_to_a_snapshot_succeeds", "kill")),
     (result_not_checked, adoption),
-    (nonce_not_claimed, joining),
-    (lease_ignored, contract("test_a_beating_owner_is_not_abandoned")),
-    (own_heartbeats_ignored, contract("test_an_observer_that_was_frozen_itself_starts_counting_anew")),
-    (progress_ignored, contract("test_an_owner_that_beats_without_progress_is_abandoned")),
-    (strikes_not_counted, contract("test_attempts_without_progress_lead_to_failure")),
+    (id_not_claimed, joining),
+    (lease_ignored, contract("test_the_individual_of_an_active_owner_is_not_an_orphan")),
+    (own_heartbeats_ignored, contract("test_an_observer_that_was_frozen_itself_starts_a_new_lease")),
+    (progress_ignored, contract("test_heartbeats_without_progress_do_not_renew_a_lease")),
+    (strikes_not_counted, contract("test_repeated_attempts_without_progress_lead_to_failure")),
     (shards_drawn_evenly, contract("test_every_living_individual_is_equally_likely")),
 ]
 

@@ -132,7 +132,7 @@ def test_no_name_for_a_fitness_that_is_not_finite(fitness: float | None) -> None
 
 def test_no_name_beyond_the_last_claim() -> None:
     training = Individual(id=IDENTITY, state=State.TRAINING, claim=names.MAX_CLAIM, owner=WHO)
-    with pytest.raises(ValueError, match="epoch"):
+    with pytest.raises(ValueError, match="claim 100000"):
         names.encode(training.handed_over())
 
 

@@ -12,9 +12,17 @@ import pytest
 
 from genepool.errors import GenepoolError, SettingsError, StorageError
 from genepool.population import DirectoryPopulation, Files, State
-from genepool.population.check import check
+from genepool.population.check import check_directory
 from genepool.population.directory import served
-from genepool.population.directory.served import CHANGING, LOOKING, Answer, AnswerLost, Diary, FileServer, ServedFiles
+from genepool.population.directory.served import (
+    CHANGING,
+    LOOKING,
+    Answer,
+    AnswerLost,
+    FileServer,
+    LogLines,
+    ServedFiles,
+)
 from genepool.testing import Clock, make_birth, make_weights
 from genepool.testing.contract import Harness, PopulationContract
 from tests.support.store_simulation import with_shards
@@ -46,12 +54,12 @@ class Unreliable:
         self._server, self._rng, self.share = FileServer(str(root)), rng, share
         self.lost = 0
 
-    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool, diary: Diary) -> Answer:
+    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool, lines: LogLines) -> Answer:
         lost = self._rng.random() < self.share
         self.lost += lost
         if lost and self._rng.random() < 0.5:
             raise AnswerLost
-        answer = self._server.do(name, arguments, safe, diary)
+        answer = self._server.do(name, arguments, safe, lines)
         if lost:
             raise AnswerLost
         return answer
@@ -87,7 +95,7 @@ def test_workers_whose_answers_get_lost_lose_no_individual(seed: int, tmp_path: 
     assert len(finished) > 50
     for line in lines:
         line.share = 0.0
-    report = check(tmp_path)
+    report = check_directory(tmp_path)
     assert report, report.violations
     there = {one.id: one.fitness for one in workers[0].snapshot() if one.fitness is not None}
     assert finished.items() <= there.items()
@@ -170,7 +178,7 @@ def test_only_calls_of_the_store_are_done(tmp_path: Path) -> None:
 
 
 def test_what_is_too_large_to_travel_is_refused_in_both_directions(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(served, "LARGEST", 1000)
+    monkeypatch.setattr(served, "LARGEST_TRANSFER", 1000)
     files = ServedFiles(FileServer(str(tmp_path)).do)
     with pytest.raises(SettingsError, match="lower max_parameters"):
         files.save(f"{tmp_path}/w", bytes(1001))

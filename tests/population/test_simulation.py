@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from genepool.population import DirectoryPopulation
-from genepool.population.check import check
+from genepool.population.check import check_directory
 from tests.population.test_foreign_entries import read_everything
 from tests.support.store_simulation import ROOT, Plan, Simulation
 
@@ -61,7 +61,7 @@ def test_without_syncs_a_power_loss_costs_the_newest_and_damages_are_put_aside()
         assert simulation.problems == [], seed
         # Damage is put aside by whoever meets it, so somebody must have looked at everything.
         read_everything(DirectoryPopulation.open(ROOT, files=simulation.client()))
-        report = check(ROOT, files=simulation.client(), settled=True, finished=simulation.finished)
+        report = check_directory(ROOT, files=simulation.client(), settled=True, finished=simulation.finished)
         # The newest may be missing; what is there is whole, or in quarantine.
         assert {violation.invariant for violation in report.violations} <= {"I1", "I5", "I7", "I12"}, seed
         assert report.census.living >= 2, seed

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import msgspec
 
+from genepool.analysis import Row
 from genepool.dna import decode
 from genepool.evaluation import TrainingRequest
-from genepool.population import DirectoryView, Files, Record, State
-from genepool.population.check import check
+from genepool.population import FREE, WEIGHTS, DirectoryView, Files, State, check_directory
 from genepool.population.directory.archive import read_events
 from genepool.population.directory.contents import sha256
 from genepool.population.directory.log import read_logs
-from genepool.population.directory.population import names
 from genepool.population.directory.workers import Info
-from genepool.population.individual import FREE
+from genepool.population.individual import claim_of
 from genepool.testing import ToyEvaluator, toy_fitness
 from tests.races.plan import Plan
 from tests.races.storm_worker import read_testimonies
+from tests.support.records import records
 
 FAULTS = {
     "lost": ("I1", "I12"),
@@ -64,22 +64,22 @@ def _process_of(path: Path, who: str) -> int | None:
 def judge(path: Path, testimonies: Path, plan: Plan, died_unasked: list[str]) -> Verdict:
     """Looks at a population whose workers have all been stopped in good order."""
     finished, races = read_testimonies(testimonies)
-    report = check(path, settled=True, bounds=plan.bounds, finished=finished)
+    report = check_directory(path, settled=True, bounds=plan.bounds, finished=finished)
     view = DirectoryView.open(path)
-    records = list(view.records())
+    rows = list(records(view))
     faults = [(broken.invariant, f"{broken.place}: {broken.text}") for broken in report.violations]
     faults += [("exit", sentence) for sentence in died_unasked]
     faults += [("I10", f"{place} is foreign") for place in report.foreign]
     faults += [("I3", f"{i.id} is in quarantine") for i in view.snapshot() if i.state is State.QUARANTINED]
     faults += [("I9", f"{i.id} has no owner") for i in view.snapshot() if i.state is State.TRAINING and i.owner != FREE]
-    faults += _trained_wrongly(records, plan)
+    faults += _trained_wrongly(rows, plan)
     counted = Counter(name for invariant, _ in faults for name, several in FAULTS.items() if invariant in several)
     figures = {
         "finished, as testified": len(finished),
         **_deeds(path),
         "lost races": races,
-        "failed": sum(record.individual.state is State.FAILED for record in records),
-        "trainings repeated": len(records),
+        "failed": sum(row.individual.state is State.FAILED for row in rows),
+        "trainings repeated": len(rows),
         **{name: counted[name] for name in FAULTS},
         "archived twice": _archive_lines(path) - report.fossils,
         "torn records": len(report.damaged_lines),
@@ -89,11 +89,10 @@ def judge(path: Path, testimonies: Path, plan: Plan, died_unasked: list[str]) ->
 
 
 def _deeds(path: Path) -> dict[str, int]:
-    """What the workers did, by their own diaries; a killed one may have missed its last line."""
+    """What the workers did, by their own event logs; a killed worker may have lost its last line."""
     events = [event for _, event in read_events(Files(), f"{path}/workers")]
     counts = Counter(event.what for event in events)
-    alive = [names.parse(event.name) for event in events if event.what == "finish"]
-    adopted = sum(i is not None and i.attempt.partition("-")[0] != str(i.claim) for i in alive)
+    adopted = sum(event.what == "finish" and claim_of(event.attempt) != event.claim for event in events)
     return {
         "born": counts["create"],
         "killed in tournaments": counts["kill"],
@@ -108,9 +107,9 @@ def _archive_lines(path: Path) -> int:
     return sum(line is not None for _, line in read_logs(Files(), f"{path}/workers", "archive"))
 
 
-def _trained_wrongly(records: list[Record], plan: Plan) -> list[tuple[str, str]]:
+def _trained_wrongly(rows: list[Row], plan: Plan) -> list[tuple[str, str]]:
     """Whose weights or fitness are not what its own DNA, seed and ancestors lead to."""
-    births = {record.individual.id: record.birth for record in records}
+    births = {record.individual.id: record.birth for record in rows}
     evaluator, weights = ToyEvaluator(steps=plan.steps), dict[str, bytes | None]()
 
     def repeat(identity: str) -> bytes | None:
@@ -126,9 +125,9 @@ def _trained_wrongly(records: list[Record], plan: Plan) -> list[tuple[str, str]]
         return weights[identity]
 
     wrong = []
-    for record in records:
+    for record in rows:
         if record.result is not None:
-            promised = record.result.files[names.WEIGHTS].sha256
+            promised = record.result.files[WEIGHTS].sha256
             if promised != sha256(repeat(record.individual.id) or b""):
                 wrong.append(("weights", f"{record.individual.id} does not have the weights of an unbroken training"))
             if record.result.fitness != toy_fitness(decode(bytes(record.birth.dna))):

@@ -20,7 +20,7 @@ from unittest import mock
 
 from genepool.errors import GenepoolError, StepAbandoned
 from genepool.population import DirectoryPopulation, Files, State
-from genepool.population.check import Report, check
+from genepool.population.check import Report, check_directory
 from genepool.population.directory import manifest
 from tests.support.fake_files import Crash, Disk, FakeFiles, Folder
 from tests.support.production_worker import ProductionWorker
@@ -123,7 +123,7 @@ class Simulation:
         for thread in threads:
             thread.join()
         self._settle()
-        return check(ROOT, files=self.client(), settled=True, finished=self.finished)
+        return check_directory(ROOT, files=self.client(), settled=True, finished=self.finished)
 
     def _found(self) -> None:
         founder = self._worker(self.kind.open(ROOT, files=self.client()), lambda _: None)
@@ -237,7 +237,7 @@ class Simulation:
         if self.plan.durability == "fast":
             self.finished.clear()
             return
-        report = check(ROOT, files=self.client(), finished=self.finished)
+        report = check_directory(ROOT, files=self.client(), finished=self.finished)
         self.problems += [f"after a power loss: {violation}" for violation in report.violations]
 
     def _watch(self, number: int, name: str, arguments: tuple[Any, ...]) -> None:

@@ -38,9 +38,7 @@ class ToyWorker:
     def step(self) -> None:
         population = self.population
         for garbage in population.garbage():
-            if garbage.state is State.DEAD and self.rng.random() < 0.3:
-                population.strip(garbage)
-            else:
+            if garbage.state is not State.DEAD or self.rng.random() >= 0.3:
                 population.collect(garbage)
         for orphan in population.orphans():
             mine = population.take_over(orphan)

@@ -5,6 +5,7 @@ import pytest
 from genepool.evolution import SET_POINTS, Rules
 from genepool.population import MemoryPopulation
 from genepool.testing.simulation import Cluster, Landscape
+from tests.support.records import records
 
 
 def simulate(workers=20, size=80, individuals=1500, set_point="paper", seed=0):
@@ -30,7 +31,7 @@ def test_one_seed_gives_one_simulation():
 def test_evolution_makes_progress_and_every_lineage_begins_with_a_trivial_individual():
     cluster, outcome = simulate(individuals=4000)
     assert outcome.best > 0.5
-    births = {row.birth.id: row.birth for row in MemoryPopulation(cluster.store).records()}
+    births = {row.birth.id: row.birth for row in records(MemoryPopulation(cluster.store))}
     assert len(births) >= 4000
     for birth in births.values():
         assert set(birth.parents) <= births.keys()

@@ -1,9 +1,9 @@
-"""fashion-mini, the small real data set shipped with Genepool: 8,000 images of Fashion-MNIST, evenly of ten classes.
+"""fashion-mini, the small real data set shipped with Genepool: 8,000 images of Fashion-MNIST in ten equal classes.
 
 The first 600 images of each class in the original training set are for training, the next 100 for validation; the
-first 100 of each class in the original test set are the test part. `tools/make_fashion_mini.py` built the sheets, one
-a part, from the official files; a sheet shows its images class after class, row by row. Fashion-MNIST is Zalando SE's,
-under the MIT licence in this folder.
+first 100 of each class in the original test set are the test part. `tools/make_fashion_mini.py` made one sheet per part
+from the official files; a sheet shows its images class after class, row by row. Fashion-MNIST is by Zalando SE, under
+the MIT licence in this folder.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from genepool.errors import DataError, shown
 HERE = Path(__file__).parent
 SIDE = 28
 COLUMNS = 100
-"""Images in a row of a sheet."""
+"""Images per row of a sheet."""
 
 
 class Sheet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One part: a grey PNG with its images side by side."""
+    """One part: a grey PNG with all its images."""
 
     file: str
     images_per_class: int
     sha256: str
-    """Of the pixels, image after image."""
+    """The digest of the pixels, image after image."""
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `fashion_mini.json` says."""
+    """The contents of `fashion_mini.json`."""
 
     classes: tuple[str, ...]
     parts: dict[str, Sheet]
 
 
 def digest_of(pixels: NDArray[np.uint8]) -> str:
-    """The digest of images that a sheet must give back."""
+    """Return the digest of images that a sheet must have."""
     return hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
 
 

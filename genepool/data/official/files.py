@@ -1,6 +1,6 @@
-"""Finds the official files of a data set in a folder, loose (plain or .gz) or inside its tar archive, and reads them.
+"""Official files of a data set: finds them in a folder, loose (plain or .gz) or in their tar archive, and reads them.
 
-Nothing is ever unpacked to disk: members are taken from an archive by their known names, up to their known sizes.
+Nothing is unpacked to disk: members are read from an archive by their known names, up to their known sizes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
 
 
 class Readable(Protocol):
-    """An open file, whatever decompresses it."""
+    """An open file, possibly decompressing."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -30,24 +30,24 @@ class OfficialFile(NamedTuple):
 
     name: str
     where: str
-    """Its path, fit for a message."""
+    """Its path for messages."""
     content: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LooseFiles:
-    """The files themselves, each plain or compressed."""
+    """Individual files, each plain or compressed."""
 
     place: Path
-    """The folder they are in."""
+    """Their folder."""
     paths: Mapping[str, Path]
 
     def files(self) -> list[Path]:
-        """Every file on disk, for the fingerprint."""
+        """Return all files on disk, for the fingerprint."""
         return list(self.paths.values())
 
     def read(self, names: Sequence[str], size_of: SizeOf) -> list[OfficialFile]:
-        """The contents of those files."""
+        """Read those files."""
         paths = [(name, self.paths[name]) for name in names]
         return [OfficialFile(name, shown(path), self._read_one(path, size_of(name))) for name, path in paths]
 
@@ -61,19 +61,19 @@ class LooseFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TarFile:
-    """The official archive, as downloaded."""
+    """The official archive."""
 
     place: Path
-    """The archive."""
+    """The path of the archive."""
     folder: str
-    """The one folder inside."""
+    """The only folder inside."""
 
     def files(self) -> list[Path]:
-        """Every file on disk, for the fingerprint."""
+        """Return all files on disk, for the fingerprint."""
         return [self.place]
 
     def read(self, names: Sequence[str], size_of: SizeOf) -> list[OfficialFile]:
-        """The contents of those members, in one pass over the archive."""
+        """Read those members in one pass over the archive."""
         wanted = {PurePosixPath(self.folder, name): name for name in names}
         found: dict[str, bytes] = {}
         try:
@@ -89,7 +89,7 @@ class TarFile:
             raise _unreadable(self.place, error) from error
         for name in names:
             if name not in found:
-                raise DataError(f"The archive '{shown(self.place)}' holds no '{self.folder}/{name}'; get it again.")
+                raise DataError(f"The archive '{shown(self.place)}' has no '{self.folder}/{name}'; download it again.")
         return [OfficialFile(name, self._label(name), found[name]) for name in names]
 
     def _label(self, name: str) -> str:
@@ -103,25 +103,26 @@ def _exactly(stream: Readable, size: int, label: str) -> bytes:
     content = stream.read(size + 1)
     if len(content) != size:
         raise DataError(
-            f"'{label}' holds {'more than ' if len(content) > size else ''}{min(len(content), size):,} bytes instead "
-            f"of {size:,}: it is {'not the official file' if len(content) > size else 'cut short'}; get it again."
+            f"'{label}' has {'more than ' if len(content) > size else ''}{min(len(content), size):,} bytes instead of "
+            f"{size:,}: it is {'not the official file' if len(content) > size else 'truncated'}; download it again."
         )
     return content
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:
     return DataError(
-        f"'{shown(path)}' cannot be read ({shown(str(error))}): it is damaged or not the official file; get it again."
+        f"'{shown(path)}' cannot be read ({shown(str(error))}): it is damaged or not the official file; download it "
+        f"again."
     )
 
 
 def find_official(
     root: Path, *, folders: Sequence[str], names: Sequence[str], archive: tuple[str, str] | None
 ) -> OfficialFiles | None:
-    """The files below that root, or None.
+    """Find the files below that root, or return None.
 
-    `folders` are where such a set may lie below the root; the root counts too when it has one of these names.
-    `archive` is the name of the tar file and of the folder inside.
+    `folders` are the possible subfolders; the root itself counts if it has one of these names. `archive` is the name
+    of the tar file and of the folder inside.
     """
     places = [root / folder for folder in folders]
     if root.resolve().name in folders:
@@ -137,7 +138,7 @@ def find_official(
 
 
 def _loose(place: Path, names: Sequence[str]) -> LooseFiles | None:
-    """None when none of the files is there; some but not all is an error that names a missing one."""
+    """Return None if none of the files is there; if only some are, raise an error that names a missing one."""
     paths = {}
     for name in names:
         for candidate in (place / name, place / f"{name}.gz"):
@@ -146,5 +147,5 @@ def _loose(place: Path, names: Sequence[str]) -> LooseFiles | None:
                 break
     missing = [name for name in names if name not in paths]
     if paths and missing:
-        raise DataError(f"The folder '{shown(place)}' lacks the file '{missing[0]}'; put it there beside the others.")
+        raise DataError(f"The folder '{shown(place)}' lacks the file '{missing[0]}'; put it next to the others.")
     return None if missing else LooseFiles(place=place, paths=paths)

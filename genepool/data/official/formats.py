@@ -1,14 +1,10 @@
-"""The binary layout of CIFAR-10 and CIFAR-100, and the idx layout of MNIST and Fashion-MNIST.
+"""The binary layouts of CIFAR-10 and CIFAR-100, and the idx layout of MNIST and Fashion-MNIST.
 
-The binary layout of CIFAR-10 and CIFAR-100.
+A CIFAR file is a sequence of records of equal length: one label byte (CIFAR-100: two, the coarse label before the fine
+one) and 3,072 pixel bytes: the red plane of 32 rows of 32 pixels, then green, then blue.
 
-A file is a row of records of equal length. A record is one label byte (CIFAR-100: two, the coarse label before the fine
-one) and 3,072 pixel bytes: the red plane of 32 rows of 32 pixels, then the green, then the blue.
-
-The idx layout of MNIST and Fashion-MNIST.
-
-Big-endian numbers of four bytes: a magic number that tells type and dimensions (2051: images, 2049: labels), the length
-of each dimension; then one byte a pixel or a label.
+An idx file starts with big-endian numbers of four bytes: a magic number for type and dimensions (2051: images, 2049:
+labels) and the length of each dimension; then follows one byte per pixel or label.
 """
 
 from __future__ import annotations
@@ -29,25 +25,25 @@ PIXEL_BYTES = 3 * SIDE * SIDE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CifarLayout:
-    """Which files hold the training and the test part, and what a record looks like."""
+    """The files of the training and the test part, and the layout of a record."""
 
     train: tuple[str, ...]
     test: tuple[str, ...]
     train_records: int
-    """In each training file."""
+    """Records per training file."""
     test_records: int
-    """In each test file."""
+    """Records per test file."""
     label_bytes: int
-    """The last of them is the label."""
+    """The last of these bytes is the label."""
     classes: int
 
     def size_of(self, name: str) -> int:
-        """The bytes that a file of that name must hold."""
+        """Return the size that a file of that name must have."""
         records = self.train_records if name in self.train else self.test_records
         return records * (self.label_bytes + PIXEL_BYTES)
 
     def decode(self, files: Sequence[OfficialFile]) -> Images:
-        """The images of one part."""
+        """Decode the images of one part."""
         length = self.label_bytes + PIXEL_BYTES
         counts = [len(file.content) // length for file in files]
         pixels = np.empty((sum(counts), SIDE, SIDE, 3), dtype=np.uint8)
@@ -57,7 +53,7 @@ class CifarLayout:
             records = np.frombuffer(file.content, dtype=np.uint8).reshape(count, length)
             self._check_labels(file.where, records[:, self.label_bytes - 1])
             labels[start : start + count] = records[:, self.label_bytes - 1]
-            planes = records[:, self.label_bytes :].reshape(count, 3, SIDE, SIDE)
+            planes = records[:, self.label_bytes :].reshape(count, 3, SIDE, SIDE)  # (images, channels, height, width)
             pixels[start : start + count] = planes.transpose(0, 2, 3, 1)
             start += count
         return Images(pixels=pixels, labels=labels)
@@ -67,7 +63,7 @@ class CifarLayout:
         if len(wrong):
             raise DataError(
                 f"Record {wrong[0]} of '{where}' has the label {labels[wrong[0]]}, but there are only {self.classes} "
-                f"classes: the file is damaged; get it again."
+                f"classes: the file is damaged; download it again."
             )
 
 
@@ -77,7 +73,7 @@ LABELS_MAGIC = 2049
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdxLayout:
-    """Pairs of files, images and labels, of the training and the test part."""
+    """Pairs of files with images and labels, for the training and the test part."""
 
     train_images: int = 60_000
     test_images: int = 10_000
@@ -95,17 +91,17 @@ class IdxLayout:
         return ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
     def _header(self, name: str) -> tuple[int, ...]:
-        """The numbers that must stand at the beginning of a file of that name."""
+        """Return the numbers at the start of a file of that name."""
         count = self.train_images if name in self.train else self.test_images
         return (IMAGES_MAGIC, count, self.side, self.side) if "images" in name else (LABELS_MAGIC, count)
 
     def size_of(self, name: str) -> int:
-        """The bytes that a file of that name must hold."""
+        """Return the size that a file of that name must have."""
         header = self._header(name)
         return 4 * len(header) + int(np.prod(header[1:]))
 
     def decode(self, files: Sequence[OfficialFile]) -> Images:
-        """The images of one part, from its image file and its label file."""
+        """Decode the images of one part from its image file and its label file."""
         for file in files:
             self._check_header(file)
         pictures, names = files
@@ -115,7 +111,7 @@ class IdxLayout:
         if len(wrong):
             raise DataError(
                 f"Label {wrong[0]} of '{names.where}' is {labels[wrong[0]]}, but there are only {self.classes} "
-                f"classes: the file is damaged; get it again."
+                f"classes: the file is damaged; download it again."
             )
         return Images(pixels=pixels, labels=labels.astype(np.int64))
 
@@ -124,6 +120,6 @@ class IdxLayout:
         found = struct.unpack_from(f">{len(expected)}I", file.content)
         if found != expected:
             raise DataError(
-                f"'{file.where}' begins with the numbers {found} instead of {expected}: it is not the idx file "
-                f"'{file.name}'; get it again."
+                f"'{file.where}' starts with the numbers {found} instead of {expected}: it is not the idx file "
+                f"'{file.name}'; download it again."
             )

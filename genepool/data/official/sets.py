@@ -1,6 +1,6 @@
-"""The official data sets: CIFAR-10, CIFAR-100, MNIST and Fashion-MNIST, from the files their authors publish.
+"""The official data sets: CIFAR-10, CIFAR-100, MNIST and Fashion-MNIST.
 
-They are looked for in the user's data folder, then among earlier downloads, and downloaded when missing.
+They are searched in the user's data folder, then among earlier downloads, and downloaded if missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from genepool.errors import DataError, shown
 
 
 class Layout(Protocol):
-    """How the files of a data set are laid out."""
+    """The layout of a data set's files."""
 
     @property
     def train(self) -> tuple[str, ...]: ...
@@ -33,20 +33,20 @@ class Layout(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialSet:
-    """A published data set: its files, where they may lie, and how to read them."""
+    """A published data set: its files, their possible places and their layout."""
 
     name: str
     classes: tuple[str, ...]
     flip: bool
     layout: Layout
     folders: tuple[str, ...]
-    """Names of the folder that may hold the files."""
+    """Possible names of the folder with the files."""
     remote: tuple[RemoteFile, ...]
     archive: tuple[str, str] | None = None
-    """The tar file's name and the folder inside, where the files come as one."""
+    """The tar file's name and the folder inside, if the files come as one archive."""
 
     def find(self, data_dir: Path | None) -> OfficialFiles | None:
-        """The files on this machine: in the data folder, else among the downloads, else None."""
+        """Return the files in the data folder or among the downloads, or None."""
         given = data_folder(data_dir)
         if given is not None and (found := self._below(given, self.folders)) is not None:
             return found
@@ -55,14 +55,14 @@ class OfficialSet:
         return None
 
     def fetch(self, progress: Progress | None = None) -> Path:
-        """Downloads those files that earlier downloads have not brought; returns their folder."""
+        """Download the files that are missing and return their folder."""
         for file in self.remote:
             if not (self._downloads / file.name).is_file():
                 download(self._mirrored(file), self._downloads, progress)
         return self._downloads
 
     def open(self, data_dir: Path | None, progress: Progress | None) -> OfficialSource:
-        """The data set from the files on this machine, downloaded first if there are none."""
+        """Open the data set from the files on this machine; download them first if there are none."""
         files = self.find(data_dir)
         if files is None:
             self.fetch(progress)
@@ -80,7 +80,7 @@ class OfficialSet:
         return find_official(root, folders=folders, names=names, archive=self.archive)
 
     def _mirrored(self, file: RemoteFile) -> RemoteFile:
-        """With the user's own mirror in front, if one is named; the digest makes any mirror trustworthy."""
+        """Put the user's own mirror first, if there is one; the digest makes any mirror trustworthy."""
         mirror = os.environ.get("GENEPOOL_MIRROR")
         own = (f"{mirror.rstrip('/')}/{self.name}/{file.name}",) if mirror else ()
         return RemoteFile(name=file.name, md5=file.md5, urls=own + file.urls)

@@ -1,13 +1,11 @@
-"""Two logs per worker: the events of its run, and the archive of the dead it collected.
+"""Two logs per worker: the events of its run, and the archive of the individuals that it collected.
 
-What a worker did, in order, for dashboards and debugging: never for decisions, and never missed by the protocol.
+Events are for dashboards and debugging, never for decisions. Everything that must not be lost is in a name or a record,
+so an event that cannot be written is dropped.
 
-Everything that must not be lost is in a name or in a record; an event that cannot be written is dropped.
-
-The archive of the dead: one log a worker, synced and read back before the directory that it replaces may go.
-
-Two collectors may archive the same individual, and after a power loss one that died may live and die again; records
-of one id that agree about its birth and its result are one fossil, the later one. Others are a violation.
+A fossil is synced and read back before the directory that it replaces may be removed. Two workers may archive the same
+individual, and a power loss may revive an individual that then dies again: fossils of one ID with the same birth and
+result count as one, and the later one is kept. Any other pair is a contradiction.
 """
 
 from __future__ import annotations
@@ -19,43 +17,54 @@ import msgspec
 
 from genepool.population.directory.files import Files
 from genepool.population.directory.log import Log, in_a_line, read_logs
-from genepool.population.individual import Fossil
+from genepool.population.individual import Fossil, Individual, State
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a worker's diary."""
+    """One entry of a worker's event log."""
 
     time: float
     what: str
     id: str = ""
-    name: str = ""
-    """The individual's new name, or the foreign entry."""
+    """The individual that the worker changed; the next three fields describe it after the change."""
+    state: State | None = None
+    claim: int = 0
+    attempt: str = ""
+    place: str = ""
+    """Where a foreign entry was found."""
     note: str = ""
 
 
 class EventLog:
-    """The diary of one worker."""
+    """The event log of one worker, for writing."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self._log = Log(files, directory, "events")
         self._encode = msgspec.json.Encoder().encode
 
-    def note(self, what: str, *, identity: str = "", name: str = "", note: str = "") -> None:
-        """Writes a line if that is possible."""
-        event = Event(time=round(self._files.wall(), 3), what=what, id=identity, name=name, note=note)
-        try:
+    def changed(self, what: str, new: Individual) -> None:
+        """Record a change of an individual."""
+        self._add(Event(time=self._now(), what=what, id=new.id, state=new.state, claim=new.claim, attempt=new.attempt))
+
+    def found_foreign(self, place: str, note: str) -> None:
+        """Record an entry that is not an individual."""
+        self._add(Event(time=self._now(), what="foreign", place=place, note=note))
+
+    def _now(self) -> float:
+        return round(self._files.wall(), 3)
+
+    def _add(self, event: Event) -> None:
+        with contextlib.suppress(OSError):
             self._log.append(self._encode(event), lasting=False)
-        except OSError:
-            return
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Close the open file."""
         self._log.close()
 
 
 def read_events(files: Files, workers: str) -> Iterator[tuple[str, Event]]:
-    """The events of all workers, each worker's in order, with the worker's name; damaged lines are left out."""
+    """Yield the events of all workers, each with the worker's ID, in order per worker; skip damaged lines."""
     decoder = msgspec.json.Decoder(Event)
     for place, document in read_logs(files, workers, "events"):
         if document is None:
@@ -65,23 +74,23 @@ def read_events(files: Files, workers: str) -> Iterator[tuple[str, Event]]:
 
 
 class Archive:
-    """The writing end of one worker's archive."""
+    """The archive of one worker, for writing."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self._log = Log(files, directory, "archive")
 
     def add(self, fossil: Fossil) -> None:
-        """Adds a record; when this returns it is as durable as the level of durability promises."""
-        # A stranger may have re-indented a file; a document is one line.
+        """Add a fossil; on return it is as durable as the configured durability promises."""
+        # A record may have been re-indented by hand; a document in a log is one line.
         self._log.append(in_a_line(msgspec.json.encode(fossil)), lasting=True)
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Close the open file."""
         self._log.close()
 
 
-class Excavation:
-    """Reads all archives; counts what is damaged and keeps the places of records that contradict each other."""
+class ArchiveReader:
+    """Reads all archives, and keeps the places of damaged and contradictory records."""
 
     def __init__(self, files: Files, workers: str) -> None:
         self._files = files
@@ -90,7 +99,7 @@ class Excavation:
         self.contradictions: list[str] = []
 
     def fossils(self) -> dict[str, Fossil]:
-        """Every fossil by id, in the order of their archiving per worker."""
+        """Return every fossil by ID, in the order of archiving per worker."""
         found: dict[str, Fossil] = {}
         for place, fossil in self._records():
             known = found.get(fossil.id)

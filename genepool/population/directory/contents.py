@@ -1,20 +1,20 @@
-"""What is inside an individual's directory, and how to read it: with suspicion.
+"""The contents of an individual's directory, and how to read them: with suspicion.
 
     dna.json                            the birth record
     inherit.safetensors                 hard link to (or copy of) the parent's weights; removed after training
-    inherit2.safetensors                the same of the second parent, where there is one
-    <epoch>-<who>.<part>                what an attempt wrote: result, weights, checkpoint, ... (names.py has them all)
+    inherit2.safetensors                the same for a second parent
+    <attempt>.<part>                    what an attempt wrote: result, weights, checkpoint, ... (see names.py)
 
-Every path holds the individual's whole name, so a former owner's calls fail with ENOENT from the moment of a takeover.
-If a cache leads it there all the same, it writes only names of its own: a prefix belongs to its attempt's owner alone,
-and which attempt counts is said by the individual's name.
+Every path contains the individual's complete name, so a former owner's calls fail with ENOENT from the moment of a
+takeover. If a cache still leads it there, it writes only names of its own: a prefix belongs to the owner of one
+attempt, and the individual's name says which attempt counts.
 
-A result is complete exactly if it decodes, names this individual and this attempt, and every file has the hash that it
-promises. It is written last, and the beginning of a JSON object never decodes, so a crash at any point, or a former
-owner that is still writing, leaves a complete result or none. Complete is not yet durable: what a killed process wrote
-may still be in memory, and after a failed sync the disk may never get it although it reads well. Therefore, where syncs
-are asked for, `result.json` gets its name only after its bytes, and those of the files before it, were synced. Whoever
-adopts a result then only has to sync the names.
+A result is complete if it decodes, names this individual and this attempt, and every file has the recorded hash. It is
+written last, and the beginning of a JSON object never decodes, so a crash at any point, or a former owner that is still
+writing, leaves a complete result or none. Complete is not yet durable: data that a killed process wrote may still be in
+memory, and after a failed sync it may never reach the disk although it can be read. Therefore, at durability `safe`,
+`result.json` gets its name only after its bytes, and those of the files before it, were synced. A worker that adopts a
+result then only has to sync the names.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from genepool.errors import ConcurrencyError, StorageError
 from genepool.population.directory import names
 from genepool.population.directory.files import NOT_A_FILE, Files
 from genepool.population.directory.shards import Shards
-from genepool.population.individual import Birth, Checkpoint, Individual, Result, State
+from genepool.population.individual import Birth, Checkpoint, Individual, Result, State, attempt_id, claim_of
 
 LARGEST_RECORD = 16 << 20
 LARGEST_FILE = 1 << 40
 T = TypeVar("T")
 
 
-class Damaged(Exception):  # noqa: N818 - turned into a quarantine or a DataError before anybody else sees it
-    """An individual's contents are not what they should be; `why` fits into its name."""
+class Damaged(Exception):  # noqa: N818 - becomes a quarantine or a DataError before a caller sees it
+    """An individual's contents are wrong; `why` is a word for its name."""
 
     def __init__(self, why: str, text: str) -> None:
         super().__init__(text)
@@ -46,16 +46,16 @@ class Damaged(Exception):  # noqa: N818 - turned into a quarantine or a DataErro
 
 
 class Missing(Damaged):
-    """A file is not there."""
+    """A file is missing."""
 
 
 def sha256(data: bytes) -> str:
-    """The hash that binds contents to records."""
+    """Return the hash that binds contents to records."""
     return hashlib.sha256(data).hexdigest()
 
 
 class Contents:
-    """Reads inside individuals; what is not as it should be raises Damaged."""
+    """Reads the files of individuals; raises Damaged if they are wrong."""
 
     def __init__(self, files: Files, shards: Shards, experiment: str) -> None:
         self._files = files
@@ -65,7 +65,7 @@ class Contents:
         self._results = msgspec.json.Decoder(Result)
 
     def birth(self, individual: Individual) -> Birth:
-        """The birth record, checked."""
+        """Return the birth record, checked."""
         data = self._load(individual, names.BIRTH, LARGEST_RECORD)
         birth = _decoded(self._births, data, "dna", names.BIRTH)
         if birth.id != individual.id or birth.experiment != self._experiment or not _sensible(birth):
@@ -73,7 +73,7 @@ class Contents:
         return birth
 
     def result(self, individual: Individual) -> Result:
-        """The result of the attempt that counts, checked against the name."""
+        """Return the result of the attempt that counts, checked against the name."""
         if individual.state not in (State.ALIVE, State.DEAD):
             raise ConcurrencyError(f"Individual {individual.id} has no result; choose again.")
         result = self._result(individual, individual.attempt)
@@ -90,41 +90,41 @@ class Contents:
         return result
 
     def stored(self, individual: Individual, result: Result, name: str) -> bytes:
-        """One file of a result, checked."""
+        """Return one file of a result, checked."""
         data = self._load(individual, names.of_attempt(result.attempt, name), LARGEST_FILE)
         promised = result.files[name]
         if len(data) != promised.size or sha256(data) != promised.sha256:
-            raise Damaged("files", f"{name} of {individual.id} does not have the hash that its result promises")
+            raise Damaged("files", f"{name} of {individual.id} does not match the hash in its result")
         return data
 
     def inherited(self, individual: Individual, number: int, promised: str) -> bytes:
-        """The weights of one of the parents, checked."""
+        """Return the weights of one of the parents, checked."""
         place = names.inherited_name(number)
         data = self._load(individual, place, LARGEST_FILE)
         if sha256(data) != promised:
-            raise Damaged("inherit", f"{place} of {individual.id} does not have the hash of its parent's")
+            raise Damaged("inherit", f"{place} of {individual.id} does not match the hash of its parent's weights")
         return data
 
     def reason(self, individual: Individual) -> str:
-        """The sentence that a failing attempt left, or nothing."""
-        name = names.of_attempt(f"{individual.claim}-{individual.owner}", names.FAILURE)
+        """Return the sentence that a failed attempt left, or an empty string."""
+        name = names.of_attempt(attempt_id(individual.claim, individual.owner), names.FAILURE)
         path = f"{self._shards.path(individual)}/{name}"
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self._files.load(path, LARGEST_RECORD), type=str)
         return ""
 
     def complete_result(self, individual: Individual) -> Result | None:
-        """The result of the newest attempt that has a complete one."""
+        """Return the result of the newest attempt that has a complete one."""
         finished = [attempt for attempt, part in self._parts(individual) if part == names.RESULT]
-        for attempt in sorted(finished, key=names.claim_of, reverse=True):
+        for attempt in sorted(finished, key=claim_of, reverse=True):
             try:
                 result = self._result(individual, attempt)
                 for name in result.files:
                     self.stored(individual, result, name)
                 return result
             except Missing as missing:
-                # Nobody removes the owner's files while they are its own, so it is the path that leads nowhere. To take
-                # the result for incomplete, and write it anew, might destroy what somebody has adopted meanwhile.
+                # The owner's files are not removed while it owns them, so the path must be outdated. Treating the
+                # result as incomplete and writing it again might destroy one that was adopted meanwhile.
                 if attempt == individual.attempt:
                     raise ConcurrencyError(f"Individual {individual.id} was taken over; choose again.") from missing
             except Damaged:
@@ -132,12 +132,12 @@ class Contents:
         return None
 
     def checkpoints(self, individual: Individual) -> list[tuple[int, str, str]]:
-        """Step, attempt and part of every checkpoint, the furthest first; not read, not checked."""
+        """Return step, attempt and part of every checkpoint, the furthest first, without reading them."""
         parsed = ((names.parse_checkpoint(part), attempt, part) for attempt, part in self._parts(individual))
         return sorted(((found[0], attempt, part) for found, attempt, part in parsed if found), reverse=True)
 
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
-        """The furthest checkpoint whose bytes have the hash that its name promises."""
+        """Return the furthest checkpoint whose bytes match the hash in its name."""
         for step, attempt, part in self.checkpoints(individual):
             parsed = names.parse_checkpoint(part)
             with contextlib.suppress(Damaged):
@@ -150,12 +150,12 @@ class Contents:
         return [found for name in self.entries(individual) if (found := names.parse_of_attempt(name))]
 
     def entries(self, individual: Individual) -> list[str]:
-        """The names in an individual's directory."""
+        """List an individual's directory."""
         path = self._shards.path(individual)
         try:
             return self._files.list(path)
         except FileNotFoundError as error:
-            raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else.") from error
+            raise ConcurrencyError(f"Individual {individual.id} was changed by another worker.") from error
         except NotADirectoryError as error:
             raise Damaged("contents", f"{path} is not a directory") from error
         except OSError as error:
@@ -169,27 +169,29 @@ class Contents:
             return self._load_again(individual, place, limit)
         except OSError as error:
             if error.errno in NOT_A_FILE:
-                raise Damaged("contents", f"{path} is not a plain file of a sensible size") from error
+                raise Damaged("contents", f"{path} is not a regular file of plausible size") from error
             raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
 
     def _load_again(self, individual: Individual, place: str, limit: int) -> bytes:
-        # Mostly somebody moved the individual on. Only if a listing made after the failure still shows it in the same
-        # state, and the file is still missing after that listing, is it the contents that are wrong.
+        # Usually another worker has changed the individual's state. The contents are wrong only if a listing made
+        # after the failure still shows it in the same state and the file is still missing after that listing.
         if not self._shards.present(individual):
-            raise ConcurrencyError(f"Individual {individual.id} has been changed by somebody else; choose again.")
+            raise ConcurrencyError(f"Individual {individual.id} was changed by another worker; choose again.")
         path = f"{self._shards.path(individual)}/{place}"
         try:
             return self._files.load(path, limit)
         except FileNotFoundError as error:
             if not self._shards.present(individual):
-                raise ConcurrencyError(f"Individual {individual.id} has just been changed; choose again.") from error
+                raise ConcurrencyError(
+                    f"Individual {individual.id} was just changed by another worker; choose again."
+                ) from error
             raise Missing("contents", f"{path} is missing") from error
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
 
 
 def _sensible(birth: Birth) -> bool:
-    """Whether its parents are somebody else, and what it inherited is named by hashes."""
+    """Return whether its parents are other individuals and what it inherits is named by hashes."""
     for parent in birth.parents:
         if parent == birth.id or not names.is_id(parent):
             return False
@@ -200,4 +202,4 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, why: str, place: str
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Damaged(why, f"{place} is not a record of ours ({error})") from error
+        raise Damaged(why, f"{place} is not a valid record ({error})") from error

@@ -1,7 +1,7 @@
-"""Probes a file system before the first step: can a population live here, and what would it notice late?
+"""Probes whether a file system is suitable for a population.
 
-safe      every promise that the protocol needs was kept in the probe
-slow      safe, but changes or links are missed, so races are lost or copies are made
+safe      the file system kept every promise that the protocol needs
+slow      safe, but listings miss changes or links are missing, so that races are lost or copies are made
 refused   a promise was broken; individuals would be lost here
 """
 
@@ -28,7 +28,7 @@ _FULL_SHARD = 200
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What one probe showed."""
+    """The result of one probe."""
 
     probe: str
     verdict: Verdict
@@ -43,7 +43,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(path: str | Path, *, files: Files | None = None, rounds: int = ROUNDS) -> Diagnosis:
-    """Probes the file system under a directory; leaves nothing behind."""
+    """Probe the file system of a directory; leave nothing behind."""
     files = files or Files()
     place = f"{path}/probe-{files.urandom(8).hex()}"
     files.mkdir(place)
@@ -76,10 +76,10 @@ def _findings(files: Files, place: str, rounds: int) -> Iterator[Finding]:
         except (OSError, _Broken) as error:
             yield Finding(probe=name, verdict=worst, text=str(error))
         else:
-            yield Finding(probe=name, verdict="safe", text="as it should be")
+            yield Finding(probe=name, verdict="safe", text="as expected")
 
 
-class _Broken(Exception):  # noqa: N818 - the negative answer of a probe
+class _Broken(Exception):  # noqa: N818 - the negative result of a probe
     pass
 
 
@@ -107,11 +107,11 @@ def _probe_exclusive(files: Files, place: str) -> None:
     files.save(f"{place}/file", b"first")
     with contextlib.suppress(FileExistsError):
         files.save(f"{place}/file", b"second")
-        raise _Broken("an exclusive create opened a file that exists")
+        raise _Broken("an exclusive create opened an existing file")
     files.mkdir(f"{place}/directory")
     with contextlib.suppress(FileExistsError):
         files.mkdir(f"{place}/directory")
-        raise _Broken("a directory was made twice")
+        raise _Broken("a directory was created twice")
 
 
 def _probe_names(files: Files, place: str) -> None:
@@ -120,14 +120,14 @@ def _probe_names(files: Files, place: str) -> None:
     try:
         files.mkdir(f"{place}/T1")
     except FileExistsError:
-        raise _Broken("upper and lower case are the same here, but the state is the case of a letter") from None
+        raise _Broken("names are not case-sensitive here, but the case of a letter distinguishes states") from None
 
 
 def _probe_sync(files: Files, place: str) -> None:
     try:
         files.fsync_dir(place)
     except OSError as error:
-        raise _Broken(f"directories cannot be synced ({error}); a power loss may undo the newest steps") from error
+        raise _Broken(f"directories cannot be synced ({error}); a power loss may undo the latest steps") from error
 
 
 def _probe_link(files: Files, place: str) -> None:
@@ -135,23 +135,23 @@ def _probe_link(files: Files, place: str) -> None:
     try:
         files.link(f"{place}/file", f"{place}/other")
     except OSError as error:
-        raise _Broken(f"no hard links ({errno.errorcode.get(error.errno or 0)}); children get copies") from error
+        raise _Broken(f"no hard links ({errno.errorcode.get(error.errno or 0)}); weights are copied instead") from error
 
 
 def _probe_space(files: Files, place: str) -> None:
     free = files.free_bytes(place)
-    _expect(free >= _LITTLE_SPACE, f"only {free >> 20} MB are free; the first thing to stop will be archiving")
+    _expect(free >= _LITTLE_SPACE, f"only {free >> 20} MB are free; archiving will stop first")
 
 
 def _probe_race(files: Files, place: str, rounds: int) -> None:
-    """Two processes rename the same directories to names of their own: of each, exactly one may win."""
+    """Two processes rename the same directories to names of their own: exactly one may win each."""
     for number in range(rounds):
         files.mkdir(f"{place}/{number}")
     racers = [_second_process(place, name, rounds) for name in ("one", "two")]
     wins = [set(racer.communicate(timeout=120)[0].split()) for racer in racers]
     _expect(all(racer.returncode == 0 for racer in racers), "a racing process failed")
-    _expect(not wins[0] & wins[1], "two processes both won the same rename")
-    _expect(len(wins[0] | wins[1]) == rounds, "a rename was won by nobody")
+    _expect(not wins[0] & wins[1], "two processes won the same rename")
+    _expect(len(wins[0] | wins[1]) == rounds, "a rename was won by neither process")
     _expect(len(files.list(place)) == rounds, "directories disappeared during the race")
 
 
@@ -159,12 +159,12 @@ def _probe_listing(files: Files, place: str) -> None:
     """While another process renames, every listing of a full shard must show every entry."""
     for number in range(_FULL_SHARD):
         files.mkdir(f"{place}/{number}-a")
-    restless = _second_process(place, "restless", _FULL_SHARD)
+    renamer = _second_process(place, "rename", _FULL_SHARD)
     listings = incomplete = 0
-    while restless.poll() is None:
+    while renamer.poll() is None:
         listings += 1
         incomplete += len({name.partition("-")[0] for name in files.list(place)}) < _FULL_SHARD
-    restless.communicate()
+    renamer.communicate()
     _expect(not incomplete, f"{incomplete} of {listings} listings missed entries that were being renamed")
 
 
@@ -173,7 +173,7 @@ def _second_process(place: str, name: str, rounds: int) -> subprocess.Popen[byte
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
-def _be_restless(place: str, entries: int) -> None:
+def _rename_repeatedly(place: str, entries: int) -> None:
     files, end = Files(), time.monotonic() + 1.0
     while time.monotonic() < end:
         for old, new in ("ab", "ba"):
@@ -183,7 +183,7 @@ def _be_restless(place: str, entries: int) -> None:
 
 def _race(place: str, name: str, rounds: int) -> list[str]:
     files, won = Files(), []
-    # Both begin at the same tick, or the first to start would win every round.
+    # Both start at the same second, or the first process would win every round.
     start = time.time() // 1 + 1
     time.sleep(max(0.0, start - time.time()))
     for number in range(rounds):
@@ -193,7 +193,7 @@ def _race(place: str, name: str, rounds: int) -> list[str]:
     return won
 
 
-if __name__ == "__main__" and sys.argv[2] == "restless":
-    _be_restless(sys.argv[1], int(sys.argv[3]))
+if __name__ == "__main__" and sys.argv[2] == "rename":
+    _rename_repeatedly(sys.argv[1], int(sys.argv[3]))
 elif __name__ == "__main__":
     sys.stdout.write(" ".join(_race(sys.argv[1], sys.argv[2], int(sys.argv[3]))))

@@ -1,13 +1,12 @@
-"""Append-only logs with one writer each: `<crc32> <json>` lines that survive a torn end.
+"""Append-only logs with one writer each: lines of `<crc32> <json>` that survive a torn end.
 
-A writer never mends a file: after a failed write or sync it goes on in the next one (`archive.log`, `archive.1.log`,
-...), since a failed sync may have dropped what was written before it. A reader skips and counts what does not add up.
+A writer never repairs a file: after a failed write or sync it continues in the next one (`archive.log`,
+`archive.1.log`, ...), because a failed sync may have dropped earlier data. A reader skips and counts damaged lines.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -23,23 +22,23 @@ _CHUNK = 4 << 20
 
 
 def in_a_line(document: bytes) -> bytes:
-    """A JSON document without newlines; texts in it cannot hold any, so most documents are as they should be."""
+    """Return a JSON document without newlines. JSON strings cannot contain any, so most documents need no change."""
     return msgspec.json.format(document, indent=-1) if b"\n" in document else document
 
 
 def frame(document: bytes) -> bytes:
-    """One line of a log; the document must not hold a newline."""
+    """Return the log line of a document, which must not contain a newline."""
     return b"%08x %b\n" % (zlib.crc32(document), document)
 
 
 def unframe(line: bytes) -> bytes | None:
-    """The document of one line without its newline, or None if the line is damaged."""
+    """Return the document of a line without its newline; None if the line is damaged."""
     document = line[9:]
     return document if line[:9] == b"%08x " % zlib.crc32(document) else None
 
 
 def documents(data: bytes) -> Iterator[bytes | None]:
-    """Every document in the bytes of a log; None for each damaged line, and for an end that has no newline."""
+    """Yield every document in the bytes of a log; None for each damaged line and for an end without a newline."""
     *lines, rest = data.split(b"\n")
     for line in lines:
         yield unframe(line)
@@ -48,7 +47,7 @@ def documents(data: bytes) -> Iterator[bytes | None]:
 
 
 class Log:
-    """The writing end of one log."""
+    """One log, for writing."""
 
     def __init__(self, files: Files, directory: str, kind: str) -> None:
         self._files = files
@@ -59,7 +58,7 @@ class Log:
         self._length = 0
 
     def append(self, document: bytes, *, lasting: bool) -> None:
-        """Adds a document; a lasting one is synced and read back. After an OSError nothing is promised about it."""
+        """Append a document; sync a lasting one and read it back. After an OSError nothing is promised about it."""
         line = frame(document)
         if self._descriptor is None or self._length > _LARGEST_FILE:
             self._descriptor = self._next_file()
@@ -74,36 +73,27 @@ class Log:
         self._length += len(line)
 
     def close(self) -> None:
-        """Ends the current file; the next document begins another."""
+        """Close the current file; the next document starts another."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            # Whatever mattered in this file was synced and read back before this.
+            # Everything that matters in this file was synced and read back before.
             with contextlib.suppress(OSError):
                 self._files.close(descriptor)
-
-    @property
-    def _path(self) -> str:
-        return f"{self._directory}/{log_name(self._kind, self._number)}"
 
     def _next_file(self) -> int:
         self.close()
         self._number += 1
         self._length = 0
-        descriptor = self._files.open_log(self._path)
+        descriptor = self._files.open_log(f"{self._directory}/{names.log_name(self._kind, self._number)}")
         self._files.sync_dir(self._directory)
         return descriptor
 
 
-def log_name(kind: str, number: int) -> str:
-    """The file of a log: `archive.log`, then `archive.1.log` and so on."""
-    return f"{kind}.log" if number == 0 else f"{kind}.{number}.log"
-
-
 def read_logs(files: Files, workers: str, kind: str) -> Iterator[tuple[str, bytes | None]]:
-    """Every document of every worker's logs of a kind with its place (`<who>/<file>:<line>`), None where damaged."""
+    """Yield every document of one kind of log with its place (`<who>/<file>:<line>`); None if it is damaged."""
     for who in sorted(filter(names.is_who, _names(files, workers))):
-        for number in sorted(_numbers(_names(files, f"{workers}/{who}"), kind)):
-            name = log_name(kind, number)
+        for number in sorted(names.log_numbers(_names(files, f"{workers}/{who}"), kind)):
+            name = names.log_name(kind, number)
             try:
                 data = files.load(f"{workers}/{who}/{name}", _LARGEST_LOG)
             except FileNotFoundError:
@@ -117,42 +107,43 @@ def read_logs(files: Files, workers: str, kind: str) -> Iterator[tuple[str, byte
                 yield f"{who}/{name}:{line}", document
 
 
-def _numbers(names: list[str], kind: str) -> Iterator[int]:
-    pattern = re.compile(rf"{kind}(?:[.]([1-9][0-9]{{0,8}}))?[.]log", re.ASCII)
-    for name in names:
-        if found := pattern.fullmatch(name):
-            yield int(found[1] or 0)
-
-
 class Place(NamedTuple):
-    """Where a line of a log stands, so that it can be read again without keeping it."""
+    """The position of a line in a log, so that it can be read again instead of being kept in memory."""
 
     path: str
     start: int
     length: int
 
+    @property
+    def who(self) -> str:
+        """The worker that wrote the log."""
+        return self.path.rsplit("/", 2)[1]
+
+    @property
+    def kind(self) -> str:
+        """The kind of log."""
+        return names.log_kind(self.path.rpartition("/")[2])
+
+    def __str__(self) -> str:
+        return f"{self.who}/{self.path.rpartition('/')[2]}:{self.start}"
+
 
 class LogTail:
-    """Reads logs of some kinds again and again, each time only what was added, some megabytes at a time."""
+    """Reads logs of some kinds repeatedly: each time only what was added, some megabytes at a time."""
 
     def __init__(self, files: Files, workers: str, *kinds: str) -> None:
-        self._files, self._workers = files, workers
-        self._pattern = _pattern("|".join(kinds))
+        self._files, self._workers, self._kinds = files, workers, kinds
         self._read: dict[str, int] = {}
 
-    def more(self) -> Iterator[bytes]:
-        """Every whole, undamaged document that was not there before. A line without its end is left for later."""
-        return (document for _, document in self.lines())
-
     def lines(self) -> Iterator[tuple[Place, bytes]]:
-        """The same, each with its place."""
+        """Yield every new undamaged document with its place. A line without its end is left for later."""
         for who in sorted(_names(self._files, self._workers)):
             for name in sorted(_names(self._files, f"{self._workers}/{who}")):
-                if self._pattern.fullmatch(name):
+                if names.is_log(name, self._kinds):
                     yield from self._more_of(f"{self._workers}/{who}/{name}")
 
     def bytes_read(self) -> int:
-        """The length of all logs, as far as they were read."""
+        """Return the total length of all logs, as far as they were read."""
         return sum(self._read.values())
 
     def _more_of(self, path: str) -> Iterator[tuple[Place, bytes]]:
@@ -181,15 +172,11 @@ def _places(path: str, start: int, data: bytes) -> Iterator[tuple[Place, bytes]]
 
 
 def read_place(files: Files, place: Place) -> bytes | None:
-    """The document at a place; None if that is not what stands there any more."""
+    """Return the document at a place; None if something else is there now."""
     try:
         return unframe(files.load_from(place.path, place.start, _LARGEST_LOG, most=place.length))
     except OSError:
         return None
-
-
-def _pattern(kind: str) -> re.Pattern[str]:
-    return re.compile(rf"({kind})([.][1-9][0-9]*)?[.]log", re.ASCII)
 
 
 def _names(files: Files, path: str) -> list[str]:

@@ -1,9 +1,9 @@
-"""What is agreed once for a whole experiment, and the versions of what may change while it runs.
+"""The manifest of an experiment, and the versions of the settings that may change while it runs.
 
-`experiment.json` is published once, by linking a complete file into place: of two who create the same experiment at the
-same moment one wins and both read the winner's. The tunable settings are `config/000001.json`, `000002.json`, ...,
-published the same way; the highest complete number is in force. A worker never creates an experiment by accident: an
-unmounted mount point must not become an empty population.
+`experiment.json` is published once, by linking a complete file into place: if two processes create the same experiment
+at the same moment, one wins and both read the winner's. The tunable settings are `config/000001.json`, `000002.json`,
+..., published the same way; the highest complete version is in force. A worker never creates an experiment by accident:
+an unmounted mount point must not become an empty population.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ DEFAULT_LEASE = 600.0
 _MANIFEST = "experiment.json"
 _CONFIG = "config"
 _PUBLISHED = "published"
-"""Stands beside the settings in the file of a version."""
+"""The key of the note beside the settings in the file of a version."""
 _LARGEST = 1 << 20
 _RESERVE = "reserve"
 _RESERVE_BYTES = 2 << 20
 _ONE_SHARD = 100
-_LIVING_A_SHARD = 16
+_LIVING_PER_SHARD = 16
 _MOST_SHARDS = 4096
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """Who put a version of the settings into force, when and what for: for people, never for decisions."""
+    """Who published a version of the settings, when and why: for people, never for decisions."""
 
     who: str = ""
     when: float = 0.0
-    """Wall time of its publisher's host."""
+    """Wall time on the publisher's host."""
     what: str = ""
     label: str = ""
-    """In a few words, where it is an intervention."""
+    """A few words that describe an intervention."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,20 +56,20 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The set-point at creation, from which the number of shards was chosen."""
     created: float
     settings: dict[str, Any] = {}
-    """The settings that stay fixed; opaque here."""
+    """The fixed settings; opaque here."""
     tunable: dict[str, Any] = {}
-    """Version 1 of the settings that may change; opaque here."""
+    """Version 1 of the tunable settings; opaque here."""
 
 
 def shards_for(population_size: int) -> int:
-    """A power of two with at most 16 living each, since the price of a draw is the length of its listing.
+    """Return a power of two with at most 16 living individuals per shard, since a draw takes as long as its listing.
 
-    A small population is one shard: then the draws do not depend on the random letters of names, and runs repeat.
+    A small population is one shard: draws then do not depend on the random letters of IDs, so runs are repeatable.
     """
     shards = 1
     if population_size <= _ONE_SHARD:
         return shards
-    while shards * _LIVING_A_SHARD < population_size and shards < _MOST_SHARDS:
+    while shards * _LIVING_PER_SHARD < population_size and shards < _MOST_SHARDS:
         shards *= 2
     return shards
 
@@ -83,7 +83,7 @@ def create_manifest(
     settings: Mapping[str, Any] | None = None,
     tunable: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Publishes a manifest unless there is one, and returns the one that is in place; the caller compares."""
+    """Publish a manifest unless there is one; return the one that is in place, which the caller compares."""
     mine = Manifest(
         format=FORMAT,
         uuid=str(uuids.UUID(bytes=files.urandom(16), version=4)),
@@ -102,7 +102,7 @@ def create_manifest(
 
 
 def read_manifest(files: Files, root: str) -> Manifest:
-    """The manifest of an experiment; whatever else is there is refused with one sentence."""
+    """Return the manifest of an experiment; refuse anything else."""
     place = f"{root}/{_MANIFEST}"
     try:
         data = files.load(place, _LARGEST)
@@ -111,7 +111,7 @@ def read_manifest(files: Files, root: str) -> Manifest:
             f"There is no experiment in {root}; create one first, or correct the path."
         ) from error
     except OSError as error:
-        raise PopulationFormatError(f"{place} cannot be read: {error.strerror}; check the mount and rights.") from error
+        raise PopulationFormatError(f"{place} cannot be read: {error.strerror}; check the mount.") from error
     try:
         number = msgspec.json.decode(data, type=_Version).format
         if number != FORMAT:
@@ -122,9 +122,11 @@ def read_manifest(files: Files, root: str) -> Manifest:
             )
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise PopulationFormatError(f"{place} is not a manifest of ours ({error}); restore it from a copy.") from error
+        raise PopulationFormatError(f"{place} is not a valid manifest ({error}); restore it from a copy.") from error
     if not (1 <= manifest.shards <= _MOST_SHARDS and 0 < manifest.lease < 1e9):
-        raise PopulationFormatError(f"{place} asks for {manifest.shards} shards and a lease of {manifest.lease} s.")
+        raise PopulationFormatError(
+            f"{place} has {manifest.shards} shards and a lease of {manifest.lease} s; restore it from a copy."
+        )
     return manifest
 
 
@@ -133,7 +135,7 @@ class _Version(msgspec.Struct):
 
 
 def publish(files: Files, directory: str, name: str, data: bytes) -> bool:
-    """Puts a complete file in place unless there is one; True if it was ours that won."""
+    """Link a complete file into place unless there is one; return whether this caller's won."""
     staged = f"{directory}/new-{files.urandom(8).hex()}"
     files.save(staged, data)
     try:
@@ -158,17 +160,17 @@ def _settle(files: Files, directory: str, name: str, data: bytes, error: OSError
         return True
     if name not in files.list(directory):
         raise error
-    # The name is there: somebody's, or ours after a lost reply; the contents tell.
+    # The file exists. Its contents show whether it is this caller's after a lost reply, or another's.
     return files.load(place, max(_LARGEST, len(data))) == data
 
 
 def prepare_directories(files: Files, root: str, manifest: Manifest) -> None:
-    """Makes whatever a crash during creation left out; version 1 of the settings comes from the manifest itself."""
+    """Create all directories that are missing, and version 1 of the settings from the manifest."""
     for name in ("pop", "workers", _CONFIG, "quarantine"):
         _make(files, root, name)
     present = set(files.list(f"{root}/pop"))
     if not present:
-        with contextlib.suppress(OSError):  # not every file system knows the hint
+        with contextlib.suppress(OSError):  # not every file system supports the hint
             files.spread(f"{root}/pop")
     for number in range(manifest.shards):
         if names.shard_name(number) not in present:
@@ -180,14 +182,14 @@ def prepare_directories(files: Files, root: str, manifest: Manifest) -> None:
 
 
 def keep_reserve(files: Files, root: str) -> None:
-    """Sets some space aside while there is plenty, to be given back when the disk is full."""
+    """Reserve some space while there is plenty, to be released when the disk is full."""
     with contextlib.suppress(OSError):
         if _RESERVE not in files.list(root) and files.free_bytes(root) > 100 * _RESERVE_BYTES:
             publish(files, root, _RESERVE, bytes(_RESERVE_BYTES))
 
 
 def spend_reserve(files: Files, root: str) -> None:
-    """The disk is full: makes room for records, so that the dead can be archived and their space freed."""
+    """Release the reserve on a full disk, so that dead individuals can be archived and their space freed."""
     with contextlib.suppress(OSError):
         files.remove(f"{root}/{_RESERVE}")
 
@@ -201,13 +203,13 @@ def _make(files: Files, parent: str, name: str) -> None:
 
 
 def config_versions(files: Files, root: str) -> list[int]:
-    """The numbers that have been published, in order."""
+    """Return the published version numbers, in order."""
     versions = (names.parse_config(name) for name in files.list(f"{root}/{_CONFIG}"))
     return sorted(version for version in versions if version)
 
 
 def read_config(files: Files, root: str, version: int | None = None) -> tuple[int, dict[str, Any]]:
-    """The tunable settings in force, or of one version, with their number."""
+    """Return the tunable settings in force, or of one version, with their version number."""
     wanted = config_versions(files, root) if version is None else [version]
     for number in reversed(wanted):
         try:
@@ -215,13 +217,13 @@ def read_config(files: Files, root: str, version: int | None = None) -> tuple[in
             found = msgspec.json.decode(data, type=dict[str, Any])
             return number, {name: value for name, value in found.items() if name != _PUBLISHED}
         except (OSError, msgspec.MsgspecError, RecursionError):
-            # Incomplete or gone: the one before it is in force.
+            # Incomplete or gone: the version before it is in force.
             continue
-    raise PopulationFormatError(f"{root}/{_CONFIG} holds no readable settings; restore the directory from a copy.")
+    raise PopulationFormatError(f"{root}/{_CONFIG} has no readable settings; restore the directory from a copy.")
 
 
 def published(files: Files, root: str) -> dict[int, Published]:
-    """Who published each version; versions that do not tell are left out."""
+    """Return the note of each version that has one."""
     found = {}
     for number in config_versions(files, root):
         with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
@@ -235,7 +237,7 @@ class _Note(msgspec.Struct):
 
 
 def publish_config(files: Files, root: str, settings: Mapping[str, Any], note: Published | None = None) -> int:
-    """Publishes the next version of the tunable settings and returns its number."""
+    """Publish the next version of the tunable settings; return its number."""
     while True:
         try:
             number = max(config_versions(files, root), default=0) + 1
@@ -248,9 +250,9 @@ def publish_config(files: Files, root: str, settings: Mapping[str, Any], note: P
 def publish_version(
     files: Files, root: str, number: int, settings: Mapping[str, Any], note: Published | None = None
 ) -> bool:
-    """Publishes that very version of the tunable settings; False if somebody else was faster, and nothing is changed.
+    """Publish exactly this version of the tunable settings; return False, with nothing changed, if it already exists.
 
-    Of several who have seen the same version and want to change it, one comes through: the others look again.
+    If several processes change the same version, one succeeds, and the others have to read it again.
     """
     document = {**settings, _PUBLISHED: note} if note else dict(settings)
     try:

@@ -1,33 +1,36 @@
-"""The only grammar of names: what the entries of a population directory are called, written and read.
+"""The names of all entries in a population directory: only this module composes them or takes them apart.
+
+Individuals:
 
     t1_<id>_<who>                                       staging, private to <who>
-    T1_<id>_<epoch>_<strikes>_<who>                     in training
-    A1_<id>_<epoch>_<attempt>_<fitness>                 alive
-    D1_<id>_<epoch>_<attempt>_<fitness>_<who>-<why>     dead
-    F1_<id>_<epoch>_<who>-<why>                         failed
+    T1_<id>_<claim>_<strikes>_<who>                     in training
+    A1_<id>_<claim>_<attempt>_<fitness>                 alive
+    D1_<id>_<claim>_<attempt>_<fitness>_<who>-<why>     dead
+    F1_<id>_<claim>_<who>-<why>                         failed
     Q1_<id>_<who>-<why>                                 quarantined
     X1_<id>_<who>                                       being collected
 
-and inside an individual, beside its birth and its heritage, what attempts wrote:
+Files of an attempt, beside the individual's birth record and inherited weights; an attempt is `<claim>-<who>`:
 
-    <epoch>-<who>.result.json                           fitness, metrics, hash and size of every file of the attempt
-    <epoch>-<who>.result                                the same until its bytes are on the disk
-    <epoch>-<who>.weights.safetensors                   or any other file of a result
-    <epoch>-<who>.checkpoint-<step>-<hash>.safetensors
-    <epoch>-<who>.new                                   the same while it is written
-    <epoch>-<who>.failure.json                          the sentence that goes with FAILED
+    <attempt>.result.json                               fitness, metrics, hash and size of every file of the attempt
+    <attempt>.result                                    the same until its bytes are on the disk
+    <attempt>.weights.safetensors                       or any other file of a result
+    <attempt>.checkpoint-<step>-<hash>.safetensors
+    <attempt>.new                                       the same while it is written
+    <attempt>.failure.json                              the sentence that goes with FAILED
 
-Everything is anchored ASCII; what does not come back letter for letter when it is parsed and written again is foreign.
-The digit is the schema: a name that differs only there was written by a newer release.
+All names are ASCII and matched completely; a name that does not survive parsing and formatting unchanged is foreign.
+The digit is the version of this grammar: a name that differs only there was written by a newer release.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 
-from genepool.population.individual import FREE, Individual, State
+from genepool.population.individual import FREE, Individual, State, attempt_id, claim_of
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _VALUES = {letter: value for value, letter in enumerate(ALPHABET)}
@@ -39,11 +42,8 @@ UNSYNCED = "result"
 NEW = "new"
 FAILURE = "failure.json"
 BIRTH = "dna.json"
-PREFIX_LENGTH = 3
-"""Of a state letter, the schema digit and the first separator."""
-ID_LENGTH = 25
 TAIL_LENGTH = 3
-"""Letters at the end of an id that decide its shard."""
+"""The number of letters at the end of an ID that determine its shard."""
 
 _ID = "[0-9a-hjkmnp-tv-z]{25}"
 _WHO = "[0-9a-hjkmnp-tv-z]{8}"
@@ -60,6 +60,8 @@ _NAMES: dict[str, re.Pattern[str]] = {
     "Q": re.compile(f"Q1_({_ID})_({_WHO})-({_WHY})", re.ASCII),
     "X": re.compile(f"X1_({_ID})_({_WHO})", re.ASCII),
 }
+_LIVING = ("A1_", "T1_")
+_id_in = itemgetter(slice(3, 28))
 _NEWER = re.compile("[tTADFQX][02-9]_[0-9a-z_.-]*", re.ASCII)
 _ONE_ID = re.compile(_ID, re.ASCII)
 _ONE_WHO = re.compile(_WHO, re.ASCII)
@@ -70,6 +72,9 @@ _FILE = re.compile("[a-z][a-z0-9_-]{0,40}[.][a-z0-9]{1,16}", re.ASCII)
 _INHERITED = re.compile("inherit[2-9]?[.]safetensors", re.ASCII)
 _HASH = re.compile("[0-9a-f]{64}", re.ASCII)
 _CONFIG = re.compile("([0-9]{6})[.]json", re.ASCII)
+_LOG = re.compile("([a-z]+)(?:[.]([1-9][0-9]{0,8}))?[.]log", re.ASCII)
+
+# IDs and shards.
 
 
 def _letters(number: int, length: int) -> str:
@@ -77,12 +82,12 @@ def _letters(number: int, length: int) -> str:
 
 
 def make_id(milliseconds: int, random: bytes) -> str:
-    """An individual's id: nine letters of time, for people and for a stable order, then 80 random bits."""
+    """Return an individual's ID: nine letters of time, for people and for a stable order, then 80 random bits."""
     return _letters(milliseconds, 9) + _letters(int.from_bytes(random), 16)
 
 
 def make_who(random: Callable[[int], bytes]) -> str:
-    """A name for one incarnation of one process, from 40 random bits; never the reserved one."""
+    """Return a worker's ID, made of 40 random bits; never the reserved one."""
     while True:
         who = _letters(int.from_bytes(random(5)), 8)
         if who != FREE:
@@ -90,33 +95,36 @@ def make_who(random: Callable[[int], bytes]) -> str:
 
 
 def shard_of(identity: str, shards: int) -> int:
-    """Which shard holds an individual in all its states: taken from the random letters, so that shards fill evenly."""
+    """Return the shard of an individual in all its states; it depends on random letters, so shards fill evenly."""
     value = _VALUES
     return (value[identity[-3]] << 10 | value[identity[-2]] << 5 | value[identity[-1]]) % shards
 
 
 def beside(one: str, other: str) -> str:
-    """The other id, brought into the shard of the one: 65 random bits and the time are left of it."""
+    """Return the other ID, moved into the shard of the first; the time and 65 random bits stay."""
     return other[:-TAIL_LENGTH] + one[-TAIL_LENGTH:]
 
 
 def shard_name(number: int) -> str:
-    """The directory of a shard."""
+    """Return the directory name of a shard."""
     return f"{number:04x}"
 
 
+# Individuals.
+
+
 def fitness_text(fitness: float) -> str:
-    """The shortest text that reads back bit for bit; without '+', which some tools escape."""
+    """Return the shortest text that reads back bit for bit; without '+', which some tools escape."""
     return repr(fitness).replace("+", "")
 
 
 def same_fitness(one: float, other: float) -> bool:
-    """Equality bit for bit: -0.0 is not 0.0."""
+    """Compare bit for bit: -0.0 is not 0.0."""
     return one == other and (one != 0.0 or repr(one) == repr(other))
 
 
 def encode(individual: Individual) -> str:
-    """The name of an individual's directory; made once per snapshot, since a step asks for it some twenty times."""
+    """Return the name of an individual's directory; cached, since one step needs it about twenty times."""
     known: str | None = individual.__dict__.get("name")
     if known is None:
         known = individual.__dict__["name"] = _encode(individual)
@@ -125,7 +133,7 @@ def encode(individual: Individual) -> str:
 
 def _encode(i: Individual) -> str:
     if i.claim > MAX_CLAIM:
-        raise ValueError(f"Individual {i.id} would reach epoch {i.claim}; a name has room for {MAX_CLAIM}.")
+        raise ValueError(f"Individual {i.id} would reach claim {i.claim}; a name has room for {MAX_CLAIM}.")
     match i.state:
         case State.STAGING:
             return f"t1_{i.id}_{i.owner}"
@@ -150,7 +158,7 @@ def _known(fitness: float | None) -> float:
 
 
 def parse(name: str) -> Individual | None:
-    """The individual that a name tells of, or None for a foreign entry."""
+    """Return the individual with this name; None for a foreign entry."""
     pattern = _NAMES.get(name[:1])
     found = pattern.fullmatch(name) if pattern else None
     individual = _parse(name[0], found.groups()) if found else None
@@ -162,9 +170,9 @@ def parse(name: str) -> Individual | None:
 def _parse(letter: str, g: tuple[str, ...]) -> Individual | None:
     match letter:
         case "T":
-            claim = int(g[1])
+            claim, attempt = int(g[1]), attempt_id(int(g[1]), g[3])
             return Individual(
-                id=g[0], state=State.TRAINING, claim=claim, strikes=int(g[2]), owner=g[3], attempt=f"{claim}-{g[3]}"
+                id=g[0], state=State.TRAINING, claim=claim, strikes=int(g[2]), owner=g[3], attempt=attempt
             )
         case "A" | "D":
             return _parse_with_fitness(g)
@@ -182,7 +190,7 @@ def _parse_with_fitness(groups: tuple[str, ...]) -> Individual | None:
         fitness = float(text)
     except ValueError:
         return None
-    # 1e999 reads as infinity and 0.50 would be written 0.5: neither was written by us.
+    # 1e999 reads as infinity and 0.50 would be written as 0.5: this program wrote neither.
     if fitness_text(fitness) != text or claim_of(attempt) > int(claim):
         return None
     if not end:
@@ -192,45 +200,58 @@ def _parse_with_fitness(groups: tuple[str, ...]) -> Individual | None:
     )
 
 
+def living(entries: Iterable[str]) -> list[str]:
+    """Return the names of individuals that are ALIVE or TRAINING."""
+    return [name for name in entries if name[:3] in _LIVING]
+
+
+def by_birth(entries: Iterable[str]) -> list[str]:
+    """Sort names of individuals by ID: unlike the order of a listing, it repeats, and so do draws from it."""
+    return sorted(entries, key=_id_in)
+
+
 def is_newer(name: str) -> bool:
-    """Whether a foreign name looks like ours with another schema digit."""
+    """Return whether a foreign name differs from this grammar only in the version digit."""
     return _NEWER.fullmatch(name) is not None
 
 
 def is_id(text: str) -> bool:
-    """Whether this can be an individual's id."""
+    """Return whether this can be an individual's ID."""
     return _ONE_ID.fullmatch(text) is not None
 
 
 def is_who(text: str) -> bool:
-    """Whether this can be a worker's name."""
+    """Return whether this can be a worker's ID."""
     return _ONE_WHO.fullmatch(text) is not None
 
 
-def is_hash(text: str) -> bool:
-    """Whether this is a SHA-256 in lower-case hexadecimal."""
-    return _HASH.fullmatch(text) is not None
-
-
-def is_file(text: str) -> bool:
-    """Whether a result may have a file of this name: one plain component, no path, and nothing that we write."""
-    return _FILE.fullmatch(text) is not None and text not in (RESULT, FAILURE)
-
-
 def valid_why(why: str) -> str:
-    """The reason itself if it fits into a name."""
+    """Return the word itself if it fits into a name."""
     if _ONE_WHY.fullmatch(why) is None:
         raise ValueError(f"The reason '{why}' cannot be part of a name; use 1 to 12 lower-case letters.")
     return why
 
 
+# Files of an individual.
+
+
+def is_hash(text: str) -> bool:
+    """Return whether this is a SHA-256 in lower-case hexadecimal."""
+    return _HASH.fullmatch(text) is not None
+
+
+def is_file(text: str) -> bool:
+    """Return whether a result may have a file of this name: one plain component that this program does not write."""
+    return _FILE.fullmatch(text) is not None and text not in (RESULT, FAILURE)
+
+
 def of_attempt(attempt: str, part: str) -> str:
-    """The name inside an individual of what an attempt wrote; only the attempt's owner ever makes such a name."""
+    """Return the file name of one part of an attempt; only the owner of the attempt creates such a file."""
     return f"{attempt}.{part}"
 
 
 def parse_of_attempt(name: str) -> tuple[str, str] | None:
-    """Of an entry inside an individual: the attempt that wrote it and which part of it this is; None if none did."""
+    """Return the attempt and the part that a file belongs to; None if no attempt wrote it."""
     found = _OF_AN_ATTEMPT.fullmatch(name)
     return (found[1], found[2]) if found and _is_part(found[2]) else None
 
@@ -239,45 +260,66 @@ def _is_part(text: str) -> bool:
     return text in (RESULT, UNSYNCED, NEW, FAILURE) or is_file(text) or parse_checkpoint(text) is not None
 
 
-def inherited_name(number: int) -> str:
-    """The file in which a child keeps the weights of its parent number 0, 1, ... until it is trained."""
-    return f"inherit{number + 1 if number else ''}.safetensors"
-
-
-def is_inherited(name: str) -> bool:
-    """Whether this file holds a parent's weights."""
-    return _INHERITED.fullmatch(name) is not None
-
-
-def claim_of(attempt: str) -> int:
-    """The epoch in which an attempt was made."""
-    return int(attempt.partition("-")[0])
-
-
 def checkpoint_name(step: int, sha256: str) -> str:
-    """A checkpoint carries its step, so that progress shows in a listing, and its hash, so that damage shows."""
+    """Return the name of a checkpoint; its step shows progress in a listing, and its hash reveals damage."""
     if not 0 <= step <= MAX_STEP:
         raise ValueError(f"A checkpoint's step is between 0 and {MAX_STEP}, not {step}.")
     return f"checkpoint-{step}-{sha256[:32]}.safetensors"
 
 
 def parse_checkpoint(name: str) -> tuple[int, str] | None:
-    """Step and first half of the hash of a checkpoint, or None."""
+    """Return the step and the first half of the hash of a checkpoint; None for any other file."""
     found = _CHECKPOINT.fullmatch(name)
     return (int(found[1]), found[2]) if found else None
 
 
+def inherited_name(number: int) -> str:
+    """Return the file in which a child keeps the weights of parent 0, 1, ... until it is trained."""
+    return f"inherit{number + 1 if number else ''}.safetensors"
+
+
+def is_inherited(name: str) -> bool:
+    """Return whether this file holds a parent's weights."""
+    return _INHERITED.fullmatch(name) is not None
+
+
+# Settings, logs and foreign entries.
+
+
 def config_name(version: int) -> str:
-    """The file of one version of the tunable settings."""
+    """Return the file of one version of the tunable settings."""
     return f"{version:06d}.json"
 
 
 def parse_config(name: str) -> int | None:
-    """The version that a file of settings holds, or None."""
+    """Return the version in the name of a settings file; None for any other file."""
     found = _CONFIG.fullmatch(name)
     return int(found[1]) if found else None
 
 
+def log_name(kind: str, number: int) -> str:
+    """Return the file of a log: `archive.log`, then `archive.1.log` and so on."""
+    return f"{kind}.log" if number == 0 else f"{kind}.{number}.log"
+
+
+def log_numbers(entries: Iterable[str], kind: str) -> Iterator[int]:
+    """Yield the number of each file of one kind of log."""
+    for name in entries:
+        found = _LOG.fullmatch(name)
+        if found and found[1] == kind:
+            yield int(found[2] or 0)
+
+
+def log_kind(name: str) -> str:
+    """Return the kind of a log file."""
+    return name.partition(".")[0]
+
+
+def is_log(name: str, kinds: Sequence[str]) -> bool:
+    """Return whether this file is a log of one of these kinds."""
+    return _LOG.fullmatch(name) is not None and log_kind(name) in kinds
+
+
 def printable(name: str) -> str:
-    """A foreign name made safe for a terminal and for JSON."""
+    """Return a foreign name in a form that is safe for terminals and JSON."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8").encode("unicode_escape").decode("ascii")[:300]

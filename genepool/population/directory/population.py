@@ -3,18 +3,11 @@
     <experiment>/
       experiment.json                                   manifest, published once
       config/000001.json ...                            versions of the tunable settings
-      pop/<shard>/                                      every individual, in every state, for ever in the same shard
-          t1_<id>_<who>                                 staging, private
-          T1_<id>_<epoch>_<strikes>_<who>               in training
-          A1_<id>_<epoch>_<attempt>_<fitness>           alive
-          D1_<id>_<epoch>_<attempt>_<fitness>_<who>-<why>   dead
-          F1_<id>_<epoch>_<who>-<why>                   failed
-          Q1_<id>_<who>-<why>                           quarantined
-          X1_<id>_<who>                                 being collected
-              (what is inside: contents.py)
-      workers/<who>/                                    info.json, beat, events.log, archive.log of that worker only
-      quarantine/                                       foreign entries that `doctor` moved aside
-      reserve                                           space that is given back when the disk is full
+      pop/<shard>/                                      the individuals; names.py describes their names
+          T1_<id>_<claim>_<strikes>_<who>/              one in training; contents.py describes what is inside
+      workers/<who>/                                    info.json, heartbeat, events.log, archive.log of that worker
+      quarantine/                                       a place for foreign entries
+      reserve                                           space that is released when the disk is full
 
 The only commit is one rename of one directory inside its shard. Everything else is prepared before it or follows from
 it, so a crash between any two system calls leaves either the old state or the new one, and at most some garbage.
@@ -41,27 +34,29 @@ from genepool.population.directory.log import in_a_line
 from genepool.population.directory.manifest import DEFAULT_LEASE, Manifest
 from genepool.population.directory.survey import Survey
 from genepool.population.directory.view import DirectoryView
-from genepool.population.directory.workers import Presence
-from genepool.population.directory.writer import Writer, check_result, promise
+from genepool.population.directory.workers import WorkerDirectory
+from genepool.population.directory.writer import Writer, check_result, stored_files
 from genepool.population.individual import STRIKES, Birth, Census, Checkpoint, Fossil, Individual, Result, State
+
+_ENDS = {State.DEAD: "kill", State.FAILED: "fail", State.QUARANTINED: "quarantine"}
 
 
 class DirectoryPopulation(DirectoryView, Population):
-    """One worker's view of a population directory; `establish` makes one, `open` joins it."""
+    """One worker's view of a population directory; `establish` creates one, `open` joins it."""
 
     def __init__(self, path: str | Path, manifest: Manifest, files: Files) -> None:
         super().__init__(path, manifest, files)
         _prepare(files, self._root, manifest)
-        self._presence = Presence(files, f"{path}/workers", manifest.lease)
-        self.who = self._presence.who
-        self._survey = Survey(files, self._shards, self._presence)
-        self._writer = Writer(files, self._shards, self._contents)
+        self._worker = WorkerDirectory(files, f"{path}/workers", manifest.lease)
+        self.who = self._worker.who
+        self._survey = Survey(files, self._shards, self._worker)
+        self._writer = Writer(files, self._shards)
         self._ids = self._draw_ids()
-        # The record that was written last: nobody may change it, so the next look at it need not read it back.
+        # The birth record written last. Birth records never change, so it need not be read back.
         self._newborn: Birth | None = None
-        # Individuals whose directories hold more than one plain attempt of ours, and so need tidying with a listing.
+        # Individuals with more than one plain attempt of this worker inside: tidying them needs a listing.
         self._untidy: set[str] = set()
-        # Whose result was written last, successfully or not.
+        # The individual whose result was written last, successfully or not.
         self._tried: Individual | None = None
 
     @classmethod
@@ -75,7 +70,7 @@ class DirectoryPopulation(DirectoryView, Population):
         tunable: Mapping[str, Any] | None = None,
         files: Files | None = None,
     ) -> Manifest:
-        """Publishes an experiment in an existing directory; returns the manifest in place, which may be another's."""
+        """Publish an experiment in an existing directory; return its manifest, which may be another process's."""
         files = files or Files()
         made = manifests.create_manifest(
             files, str(path), population_size=population_size, lease=lease, settings=settings, tunable=tunable
@@ -84,20 +79,20 @@ class DirectoryPopulation(DirectoryView, Population):
         return made
 
     def _draw_ids(self) -> Iterator[str]:
-        # Never the same millisecond twice, so that the births of one worker are in the order of their ids.
+        # Never the same millisecond twice, so that the births of one worker are in the order of their IDs.
         last = 0
         while True:
             last = max(last + 1, int(self._files.wall() * 1000))
             yield names.make_id(last, self._files.urandom(10))
 
-    # Looking after it.
+    # Looking.
 
     def sample(self, rng: random.Random) -> Individual:
         try:
             return self._shards.draw(rng, self._survey.living())
         except PopulationTooSmallError:
-            # A quiet directory may be cached for long; nothing is concluded from its emptiness before it was stirred.
-            self._shards.poke(self._ids, self.who)
+            # An unchanged directory may be cached for long: it counts as empty only after every cache was invalidated.
+            self._shards.invalidate_caches(self._ids, self.who)
             return self._shards.draw_from_all(rng)
 
     def census(self, *, fresh: bool = False) -> Census:
@@ -109,14 +104,11 @@ class DirectoryPopulation(DirectoryView, Population):
     def orphans(self) -> list[Individual]:
         return self._survey.orphans()
 
-    def abandoned(self, individual: Individual) -> bool:
-        return individual.state is State.TRAINING and self._presence.abandoned(individual)
-
     def garbage(self) -> list[Individual]:
         spare = self._writer.spare
         return [individual for individual in self._survey.garbage() if individual != spare]
 
-    # Changing.
+    # Birth.
 
     def create(self, birth: Birth, *, parents: tuple[Individual, ...] = ()) -> Individual:
         staging = Individual(id=self._next_id(), state=State.STAGING, owner=self.who)
@@ -132,8 +124,8 @@ class DirectoryPopulation(DirectoryView, Population):
         try:
             self._writer.write_staging(staging, record, [path for path, _ in heritage])
         except OSError as error:
-            # Whatever stays of it is found by a sweep, as garbage of ours. From the rename on nothing may be removed
-            # by its old name: if the rename was done after all, a client's cache may lead that name to the new one.
+            # A sweep finds the rest as this worker's garbage. From the rename on, nothing may be removed under the old
+            # name: if the rename was done after all, a client's cache may lead that name to the new directory.
             with contextlib.suppress(OSError):
                 self._files.remove_tree(self._shards.path(staging))
             raise self._lost_parents(parents, error) from error
@@ -143,18 +135,18 @@ class DirectoryPopulation(DirectoryView, Population):
         return self._move("create", staging, staging.published(), sync=True)
 
     def _next_id(self) -> str:
-        # In the shard of the directory that waits for it: the only commit is a rename inside one shard.
+        # In the shard of the spare directory, because the only commit is a rename inside one shard.
         identity, spare = next(self._ids), self._writer.spare
         return names.beside(spare.id, identity) if spare else identity
 
     def _birth_of_own(self, individual: Individual) -> Birth | None:
-        # Damage to the file shows when somebody needs what only the file can tell: as a parent's DNA, or a fossil's.
-        # With nothing inherited nothing would be read at all, and nobody would notice that it was taken over.
+        # Damage to the file is found when the file is needed: for a parent's DNA or a fossil. If nothing is inherited,
+        # the record is read after all, because no other read would reveal a takeover.
         newborn = self._newborn
         return newborn if newborn and newborn.id == individual.id and newborn.inherits else None
 
     def _heritage(self, parents: tuple[Individual, ...]) -> list[tuple[str, str]]:
-        """Path and hash of each parent's weights, up to the first parent that has none."""
+        """Return path and hash of each parent's weights, up to the first parent that has none."""
         found: list[tuple[str, str]] = []
         for parent in parents:
             weights = self.read_result(parent).files.get(names.WEIGHTS)
@@ -164,12 +156,13 @@ class DirectoryPopulation(DirectoryView, Population):
             found.append((path, weights.sha256))
         return found
 
-    def _lost_parents(self, parents: tuple[Individual, ...], error: OSError) -> StorageError | ConcurrencyError:
-        # Killed and collected meanwhile, or damaged: reading it again tells, and deals with it.
-        for parent in parents:
-            if error.errno == errno.ENOENT and self.weights(parent) is None:
-                return ConcurrencyError(f"Individual {parent.id} died before its child was born; choose another pair.")
+    def _lost_parents(self, parents: tuple[Individual, ...], error: OSError) -> StorageError:
+        if error.errno == errno.ENOENT:
+            for parent in parents:
+                self.weights(parent)  # raises ConcurrencyError if the parent is gone, and quarantines a damaged one
         return self._storage_error(error)
+
+    # Training.
 
     def save_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
         self._require_own(individual)
@@ -193,11 +186,11 @@ class DirectoryPopulation(DirectoryView, Population):
             attempt=individual.attempt,
             fitness=float(fitness),
             metrics=dict(metrics or {}),
-            files=promise(files),
+            files=stored_files(files),
             finished=round(self._files.wall(), 3),
         )
         if self._tried == individual:
-            # An earlier try failed. It may have come through all the same; what else it left is not to be trusted.
+            # An earlier try failed. It may have succeeded after all; anything else that it left cannot be trusted.
             if (alive := self._adopted(individual)) is not None:
                 return alive
             with self._writing_into(individual):
@@ -211,28 +204,20 @@ class DirectoryPopulation(DirectoryView, Population):
         result = self._contents.complete_result(mine)
         if result is None:
             return None
-        # Its bytes are on the disk, or it would not have this name; of the names in its directory nobody knows.
+        # Its bytes are on the disk, or it would not have this name. The names in the directory may not be.
         with self._writing_into(mine):
             self._files.sync_dir(self._shards.path(mine))
         return self._publish(mine, result)
 
     def _publish(self, individual: Individual, result: Result) -> Individual:
         alive = self._move("finish", individual, individual.finished(result.attempt, result.fitness), sync=True)
-        # Only now, when the result cannot be undone, may what it was made from go.
+        # Only now, when the result cannot be undone, may its inputs go.
         if individual.claim > 1 or individual.id in self._untidy:
             self._untidy.discard(individual.id)
             self._writer.tidy(alive)
         else:
             self._writer.drop_inherited(alive)
         return alive
-
-    def fail(self, individual: Individual, why: str, reason: str = "") -> Individual:
-        self._require_own(individual)
-        failed = individual.failed(self.who, names.valid_why(why))
-        if reason:
-            with self._writing_into(individual):
-                self._writer.write_reason(individual, reason)
-        return self._move("fail", individual, failed, sync=True)
 
     def hand_over(self, individual: Individual) -> Individual:
         self._require_own(individual)
@@ -241,7 +226,7 @@ class DirectoryPopulation(DirectoryView, Population):
     def take_over(self, individual: Individual) -> Individual:
         self._survey.settled(individual)
         if individual.claim >= names.MAX_CLAIM - 1:
-            return self._move("fail", individual, individual.failed(self.who, "claims"), sync=True)
+            return self._move("fail", individual, individual.ended(State.FAILED, self.who, "claims"), sync=True)
         progressed = self._progressed(individual)
         mine = self._move("take-over", individual, individual.taken_over(self.who, progressed=progressed))
         if (alive := self._adopted(mine)) is not None:
@@ -259,24 +244,18 @@ class DirectoryPopulation(DirectoryView, Population):
         mine = steps.pop(individual.attempt, -1)
         return mine > max(steps.values(), default=-1)
 
-    def kill(self, individual: Individual, why: str = "lost") -> Individual:
-        # Not synced: after a power loss the victim is simply alive again.
-        return self._move("kill", individual, individual.killed(self.who, names.valid_why(why)))
+    # Death.
 
-    def quarantine(self, individual: Individual, why: str) -> Individual:
+    def end(self, individual: Individual, state: State, why: str, reason: str = "") -> Individual:
+        if state is State.FAILED:
+            self._require_own(individual)
         self._survey.settled(individual)
-        put_aside = individual.quarantined(self.who, names.valid_why(why))
-        return self._move("quarantine", individual, put_aside, sync=True)
-
-    def strip(self, individual: Individual) -> None:
-        individual.collected(self.who)
-        try:
+        ended = individual.ended(state, self.who, names.valid_why(why))
+        if reason:
             with self._writing_into(individual):
-                # A kill is not synced; weights must not go before it is certain that the victim stays dead.
-                self._files.sync_dir(self._shards.shard(individual.id))
-                self._writer.strip(individual)
-        except Damaged as damage:
-            raise self._met_damage(individual, damage) from damage
+                self._writer.write_reason(individual, reason)
+        # A kill is not synced: after a power loss the victim is simply alive again.
+        return self._move(_ENDS[state], individual, ended, sync=state is not State.DEAD)
 
     def collect(self, individual: Individual) -> None:
         self._survey.settled(individual)
@@ -284,40 +263,42 @@ class DirectoryPopulation(DirectoryView, Population):
         fossil = self._archive(individual) if individual.state in (State.DEAD, State.FAILED) else None
         if gone != individual:
             self._move("collect", individual, gone, sync=True)
-        # An open file on a network keeps its directory from going; the next sweep finds what stays.
+        # On a network an open file may keep its directory from being removed; the next sweep finds the rest.
         with contextlib.suppress(OSError):
             self._writer.remove(gone, fossil.result if fossil else None)
 
     def _archive(self, individual: Individual) -> Fossil:
         birth = self.read_birth(individual)
         if individual.state is State.DEAD:
-            fossil = Fossil(name=names.encode(individual), birth=birth, result=self.read_result(individual))
+            fossil = Fossil(individual=individual, birth=birth, result=self.read_result(individual))
         else:
-            fossil = Fossil(name=names.encode(individual), birth=birth, reason=self._contents.reason(individual))
+            fossil = Fossil(individual=individual, birth=birth, reason=self._contents.reason(individual))
         try:
-            self._presence.archive.add(fossil)
+            self._worker.archive.add(fossil)
         except OSError as error:
             raise self._storage_error(error) from error
         return fossil
 
+    # The worker itself.
+
     def heartbeat(self, phase: str, step: int) -> None:
-        self._presence.heartbeat(phase, step)
+        self._worker.heartbeat(phase, step)
 
     def close(self) -> None:
         self._writer.close()
-        self._presence.close()
+        self._worker.close()
 
-    # What happens around every change.
+    # Around every change.
 
     def _move(self, what: str, old: Individual, new: Individual, *, sync: bool = False) -> Individual:
-        name = self._shards.move(old, new)
+        self._shards.move(old, new)
         self._survey.changed(old, new)
         if sync:
             try:
                 self._files.sync_dir(self._shards.shard(new.id))
             except OSError as error:
                 raise self._storage_error(error) from error
-        self._presence.events.note(what, identity=new.id, name=name)
+        self._worker.events.changed(what, new)
         return new
 
     def _require_own(self, individual: Individual) -> None:
@@ -326,7 +307,7 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def _met_damage(self, individual: Individual, damage: Damaged) -> GenepoolError:
         self.quarantine(individual, damage.why)
-        return ConcurrencyError(f"Individual {individual.id} is in quarantine now: {damage}.")
+        return ConcurrencyError(f"Individual {individual.id} was quarantined: {damage}.")
 
     @contextlib.contextmanager
     def _writing_into(self, individual: Individual) -> Iterator[None]:
@@ -342,12 +323,12 @@ class DirectoryPopulation(DirectoryView, Population):
     def _storage_error(self, error: OSError) -> StorageError:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             manifests.spend_reserve(self._files, self._root)
-        return StorageError(f"{self._root} cannot be written: {error}; make room or mend it, then try again.")
+        return StorageError(f"{self._root} cannot be written: {error}; free some space or repair it, then try again.")
 
 
 def _prepare(files: Files, root: str, manifest: Manifest) -> None:
     try:
         manifests.prepare_directories(files, root, manifest)
     except OSError as error:
-        raise StorageError(f"{root} cannot be written: {error}; check the mount and the rights.") from error
+        raise StorageError(f"{root} cannot be written: {error}; check the mount and its permissions.") from error
     manifests.keep_reserve(files, root)

@@ -1,12 +1,12 @@
-"""A population's files on another machine: the same port, each call carried to a server that has the directory.
+"""A population's files on another machine: the same port, with each call carried out by a server of the directory.
 
-The protocol of the store is thus one and the same everywhere; what a network may do to it, losing a reply in the
-middle of a rename, is what the store was built for. Only two things are added: calls that only look are repeated when
-their answer was lost, and calls that change something report EIO, after which the store finds out what happened.
-The server remembers nothing, so it may be killed and started again at any moment.
+The store's protocol is thus the same everywhere. A network may lose a reply in the middle of a rename; the store was
+built for that. Only two things are added: if an answer is lost, calls that only read are repeated, and all others raise
+EIO, after which the store finds out what happened. The server keeps no state, so it may be killed and restarted at any
+moment.
 
-What belongs together is one call, since each is a journey, and lines of a diary, which may be lost, travel with the
-next one.
+Every call is a round trip, so calls that belong together are one. Lines of event logs, which may be lost, travel with
+the next call.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ import msgspec
 from genepool.errors import SettingsError
 from genepool.population.directory.files import Files
 
-LARGEST = 1 << 30
-"""Bytes that travel at once; the weights and the momentum of 100 million parameters fit."""
+LARGEST_TRANSFER = 1 << 30
+"""The largest transfer in bytes; it has room for the weights and momentum of 100 million parameters."""
 TRIES = 5
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What came of a call: a value, or the number and the words of an OSError."""
+    """The outcome of a call: a value, or the number and the words of an OSError."""
 
     value: Any = None
     error: int = 0
     words: str = ""
 
 
-class AnswerLost(Exception):  # noqa: N818 - what happened, not what is wrong
-    """The server was lost before it answered; whether it had done what was asked for nobody knows."""
+class AnswerLost(Exception):  # noqa: N818 - an event, not an error
+    """The connection was lost before the answer; the call may or may not have been carried out."""
 
 
-Diary = Sequence[tuple[str, bytes]]
-"""Paths, and what is to be added there."""
-Send = Callable[[str, tuple[Any, ...], bool, Diary], Answer]
-"""Carries a call's name, arguments and durability, and lines to be written first, to the server, and waits for one that
-is gone; raises AnswerLost if it went while the call was with it."""
+LogLines = Sequence[tuple[str, bytes]]
+"""Paths, and the lines to append there."""
+Send = Callable[[str, tuple[Any, ...], bool, LogLines], Answer]
+"""Sends a call's name, arguments and durability to the server, with lines to append first. It waits for a server that
+is gone, and raises AnswerLost if the server goes away during the call."""
 
 LOOKING = frozenset({"list", "list_each", "load", "load_from", "free_bytes"})
 CHANGING = frozenset(
@@ -54,16 +54,16 @@ CHANGING = frozenset(
 
 
 class FileServer:
-    """Does what it is asked for, below one directory only."""
+    """Carries out calls, below one directory only."""
 
     def __init__(self, root: str, files: Files | None = None) -> None:
         files = files or Files()
         self._root = root.rstrip("/")
         self._files = {True: files.at("safe"), False: files.at("fast")}
 
-    def do(self, name: str, arguments: tuple[Any, ...], safe: bool = True, diary: Diary = ()) -> Answer:
-        """One call. Whatever is not in the two lists, or leads out of the directory, is refused."""
-        for line in diary:
+    def do(self, name: str, arguments: tuple[Any, ...], safe: bool = True, lines: LogLines = ()) -> Answer:
+        """Carry out one call; refuse any that is not in the two lists or leads out of the directory."""
+        for line in lines:
             self._do("append", line, safe)
         return self._do(name, arguments, safe)
 
@@ -107,19 +107,19 @@ def _holds_paths(argument: object) -> bool:
 
 
 class ServedFiles(Files):
-    """The files of a directory that a server has, for one worker; clocks and random numbers are the worker's own."""
+    """The files of a directory that a server has, for one worker; clocks and random numbers are local."""
 
     def __init__(self, send: Send, **kinds: Any) -> None:
         super().__init__(**kinds)
         self._send = send
         self._logs: dict[int, str] = {}
         self._numbers = itertools.count()
-        self._diary: list[tuple[str, bytes]] = []
+        self._waiting: list[tuple[str, bytes]] = []
 
     def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        diary = [*self._diary]
-        self._diary.clear()  # once: nobody knows whether lines on a lost journey were written
-        return _value(self._send(name, arguments, self.safe, diary))
+        lines = [*self._waiting]
+        self._waiting.clear()  # sent once: if the answer is lost, they may have been written
+        return _value(self._send(name, arguments, self.safe, lines))
 
     def _look(self, name: str, *arguments: Any) -> Any:
         for _ in range(TRIES):
@@ -127,13 +127,13 @@ class ServedFiles(Files):
                 return self._call(name, arguments)
             except AnswerLost:
                 continue
-        raise OSError(errno.EIO, "the server of the population was lost again and again")
+        raise OSError(errno.EIO, "the connection to the population server was lost repeatedly")
 
     def _change(self, name: str, *arguments: Any) -> Any:
         try:
             return self._call(name, arguments)
         except AnswerLost as error:
-            raise OSError(errno.EIO, "the answer of the server of the population was lost") from error
+            raise OSError(errno.EIO, "the answer of the population server was lost") from error
 
     # Names.
 
@@ -189,16 +189,16 @@ class ServedFiles(Files):
 
     def load(self, path: str, limit: int) -> bytes:
         try:
-            return bytes(self._look("load", path, min(limit, LARGEST)))
+            return bytes(self._look("load", path, min(limit, LARGEST_TRANSFER)))
         except OSError as error:
-            if error.errno == errno.EFBIG and limit > LARGEST:
+            if error.errno == errno.EFBIG and limit > LARGEST_TRANSFER:
                 raise _too_large(path) from error
             raise
 
-    def load_from(self, path: str, start: int, limit: int, *, most: int = LARGEST) -> bytes:
+    def load_from(self, path: str, start: int, limit: int, *, most: int = LARGEST_TRANSFER) -> bytes:
         return bytes(self._look("load_from", path, start, limit))[:most]
 
-    # Logs: a descriptor here is a number of our own, since one of the server's would not outlive it.
+    # Logs: a descriptor here is a local number, since one of the server's would not outlive it.
 
     def open_log(self, path: str) -> int:
         self._change("begin_log", path)
@@ -207,15 +207,15 @@ class ServedFiles(Files):
         return number
 
     def write_all(self, descriptor: int, data: bytes) -> None:
-        self._diary.append((self._logs[descriptor], data))
+        self._waiting.append((self._logs[descriptor], data))
 
     def write_lasting(self, descriptor: int, data: bytes, at: int) -> None:
         self._change("append_lasting", self._logs[descriptor], data, at)
 
     def close(self, descriptor: int) -> None:
         self._logs.pop(descriptor, None)
-        if self._diary:
-            self._change("append", *self._diary.pop())
+        if self._waiting:
+            self._change("append", *self._waiting.pop())
 
 
 def _value(answer: Answer) -> Any:
@@ -225,13 +225,13 @@ def _value(answer: Answer) -> Any:
 
 
 def _bounded(data: bytes) -> bytes:
-    if len(data) > LARGEST:
-        raise _too_large(f"a file of {len(data) / 2**30:.1f} GiB")
+    if len(data) > LARGEST_TRANSFER:
+        raise _too_large(f"A file of {len(data) / 2**30:.1f} GiB")
     return data
 
 
 def _too_large(what: str) -> SettingsError:
     return SettingsError(
-        f"At most {LARGEST >> 30} GiB travel to and from a served population at once, less than {what} has; "
+        f"{what} is larger than {LARGEST_TRANSFER >> 30} GiB, the largest transfer to or from a served population; "
         "lower max_parameters, or use a directory that all nodes share."
     )

@@ -1,4 +1,4 @@
-"""A population directory as observers see it: listed, read and checked without a single modifying system call."""
+"""A population directory as observers see it: listed, read and checked without any system call that modifies it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Self
 from genepool.errors import DataError, GenepoolError, StorageError
 from genepool.population.contract import PopulationView
 from genepool.population.directory import names
-from genepool.population.directory.archive import Excavation
-from genepool.population.directory.contents import Contents, Damaged, Missing
+from genepool.population.directory.archive import ArchiveReader
+from genepool.population.directory.contents import Contents, Damaged
 from genepool.population.directory.files import Files
 from genepool.population.directory.log import LogTail, Place, read_place
 from genepool.population.directory.manifest import Manifest, read_manifest
@@ -33,26 +33,26 @@ class DirectoryView(PopulationView):
 
     @classmethod
     def open(cls, path: str | Path, *, files: Files | None = None) -> Self:
-        """Enters an experiment; raises PopulationFormatError if there is none of ours."""
+        """Open an experiment; raise PopulationFormatError if the directory is not one."""
         files = files or Files()
         return cls(path, read_manifest(files, str(path)), files)
 
     # Looking.
 
     def snapshot(self) -> list[Individual]:
-        # What is being collected is nobody any more; its directory may wait for the next newborn.
+        # A collected individual no longer exists; its directory may be a spare one for the next child.
         return [i for i in self._shards.sweep().individuals if i.state is not State.COLLECTED]
 
     def sweep(self) -> Sweep:
-        """Everything that is there, individuals and foreign entries."""
+        """List everything: individuals and foreign entries."""
         return self._shards.sweep()
 
     def sweep_again(self, known: Known) -> tuple[Sweep, Known]:
-        """The same for somebody who keeps looking: `known` is from the last time, and empty at first."""
+        """Sweep repeatedly: `known` is the second value of the previous call, and empty at first."""
         return self._shards.sweep_again(known)
 
     def find(self, identity: str) -> Individual | None:
-        """The individual of that ID as it is now, by one listing; None if it is not there."""
+        """Return the individual of that ID as it is now, by one listing; None if it is not there."""
         return self._shards.find(identity)
 
     def sample(self, rng: random.Random) -> Individual:
@@ -80,17 +80,15 @@ class DirectoryView(PopulationView):
         return self._stored(individual, result, names.WEIGHTS) if names.WEIGHTS in result.files else None
 
     def verify(self, individual: Individual) -> None:
-        """Reads every file of an ALIVE or DEAD individual's result; raises unless all is as promised."""
+        """Read every file of an ALIVE or DEAD individual's result; raise if one does not match its hash."""
         result = self.read_result(individual)
         for name in result.files:
             self._stored(individual, result, name)
 
-    def _stored(self, individual: Individual, result: Result, name: str) -> bytes | None:
+    def _stored(self, individual: Individual, result: Result, name: str) -> bytes:
         try:
             return self._contents.stored(individual, result, name)
         except Damaged as damage:
-            if isinstance(damage, Missing) and individual.state is State.DEAD:
-                return None  # stripped
             raise self._met_damage(individual, damage) from damage
 
     def inherited_weights(self, individual: Individual) -> tuple[bytes, ...]:
@@ -103,7 +101,7 @@ class DirectoryView(PopulationView):
             raise self._met_damage(individual, damage) from damage
 
     def _birth_of_own(self, individual: Individual) -> Birth | None:
-        """The record of somebody whom this very process has just made."""
+        """Return the record of an individual that this process has just created."""
         return None
 
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
@@ -114,22 +112,22 @@ class DirectoryView(PopulationView):
 
     def fossils(self) -> Iterator[Fossil]:
         try:
-            found = Excavation(self._files, f"{self._root}/workers").fossils()
+            found = ArchiveReader(self._files, f"{self._root}/workers").fossils()
         except OSError as error:
             raise StorageError(f"The archives in {self._root}/workers cannot be read: {error}.") from error
         yield from found.values()
 
     def log_tail(self, *kinds: str) -> LogTail:
-        """The logs of some kinds, for an incremental reader."""
+        """Return an incremental reader of some kinds of logs."""
         return LogTail(self._files, f"{self._root}/workers", *kinds)
 
     def read_log(self, place: Place) -> bytes | None:
-        """The document at a place in a log; None if something else is there now."""
+        """Return the document at a place in a log; None if something else is there now."""
         return read_place(self._files, place)
 
     def worker(self, who: str) -> WorkerFiles:
-        """What a worker has published about itself."""
+        """Return the files that a worker has published about itself."""
         return WorkerFiles(self._files, f"{self._root}/workers/{who}")
 
     def _met_damage(self, individual: Individual, damage: Damaged) -> GenepoolError:
-        return DataError(f"Individual {individual.id} is damaged: {damage}; `genepool check` tells more.")
+        return DataError(f"Individual {individual.id} is damaged: {damage}; see `genepool check`.")

@@ -1,15 +1,12 @@
-"""Workers as each other see them: a directory per worker, its heartbeat, and leases by observation.
+"""The workers of a population, as they see each other: one directory per worker, heartbeats, and leases by observation.
 
-Leases by observation: who trains what, and since when nothing was heard of whom.
+`workers/<who>/` holds a worker's claim to its ID, its heartbeat, its event log and its archive. Every file has one
+writer: only the worker itself writes there, and every process draws a new ID.
 
-A lease is a hint, not a lock: it only says when a takeover is worth trying; the rename decides. No wall clock is ever
-compared with another: an observer measures, on its own monotonic clock, for how long a beat has not *changed*, and
-counts only the time during which its own beats got through. Otherwise the first client to recover from a server's
-outage would take everything over.
-
-A worker's own directory, `workers/<who>/`: its claim to its name, its beat, its diary and its archive.
-
-One writer per file, always: nobody else writes here, and the name is drawn anew for every incarnation of a process.
+A lease is a hint, not a lock: it only says when a takeover is worth trying; the rename decides. Wall clocks are never
+compared. An observer measures on its own monotonic clock for how long a heartbeat has not *changed*, and counts only
+the time during which its own heartbeats succeeded. Otherwise the first client to recover from a server outage would
+take everything over.
 """
 
 from __future__ import annotations
@@ -28,77 +25,79 @@ from genepool.population.directory.archive import Archive, EventLog
 from genepool.population.directory.files import Files
 from genepool.population.individual import FREE, Individual, State
 
+HEARTBEAT, INFO = "heartbeat", "info.json"
 HEARTBEATS_PER_LEASE = 20
-"""Beats are written at most so often; five lost ones and two caches of a minute fit into the default lease."""
+"""The highest rate of heartbeats: the default lease has room for five lost ones and two one-minute caches."""
+_HEARTBEAT_BYTES, _INFO_BYTES = 64, 4096
 
 
-class Pulse:
-    """A worker's own beats: when the next is due, and since when they have got through on time."""
+class HeartbeatTimer:
+    """Schedules a worker's own heartbeats, and measures for how long they have been succeeding on time."""
 
     def __init__(self, lease: float, now: float) -> None:
         self._lease = lease
         self._last = now
         self._steady_since = now
-        self._said: tuple[str, int] | None = None
+        self._progress: tuple[str, int] | None = None
         self._count = 0
 
     def due(self, phase: str, step: int, now: float) -> bytes | None:
-        """The beat to write now, or None: too early, or no progress since the last (a hung trainer must look hung)."""
-        if (phase, step) == self._said or (self._count and now - self._last < self._lease / HEARTBEATS_PER_LEASE):
+        """Return the heartbeat to write now; None if it is too early or there was no progress.
+
+        Without progress there is no heartbeat, because a hung trainer must look hung.
+        """
+        too_early = self._count and now - self._last < self._lease / HEARTBEATS_PER_LEASE
+        if (phase, step) == self._progress or too_early:
             return None
-        self._said = (phase, step)
+        self._progress = (phase, step)
         self._count += 1
         return f"{self._count} {phase} {step}".encode("ascii", "replace")[:63].ljust(63) + b"\n"
 
     def written(self, now: float) -> None:
-        """The beat got through; a late one begins a new steady time."""
+        """Record a successful heartbeat; a late one starts a new steady period."""
         if now - self._last > self._lease / 2:
             self._steady_since = now
         self._last = now
 
     def steady_for(self, now: float) -> float:
-        """For how long, up to now, beats have got through on time; 0 while one is late."""
+        """Return for how many seconds heartbeats have succeeded on time; 0 while one is late."""
         return now - self._steady_since if now - self._last <= self._lease / 2 else 0.0
 
 
 class HeartbeatMonitor:
-    """What an observer knows about the beats of others."""
+    """Observes the heartbeats of other workers."""
 
     def __init__(self, read: Callable[[str], bytes], lease: float) -> None:
         self._read = read
         self._lease = lease
-        self._seen: dict[str, _Sighting] = {}
+        self._seen: dict[str, _Observation] = {}
 
     def unchanged_for(self, who: str, now: float) -> float:
-        """For how long the same beat has been seen; 0 at the first look and after every change.
+        """Return for how many seconds the same heartbeat has been seen; 0 at first and after every change.
 
-        Looks at most as often as beats are written, except that nobody is called silent without another look.
+        This reads at most as often as heartbeats are written, but always before it reports a full lease.
         """
         known = self._seen.get(who)
         if known and now - known.looked < self._lease / HEARTBEATS_PER_LEASE and now - known.since < self._lease:
             return now - known.since
         value = self._read(who)
         since = known.since if known and known.value == value else now
-        self._seen[who] = _Sighting(value, since, now)
+        self._seen[who] = _Observation(value, since, now)
         return now - since
 
     def forget_others(self, owners: set[str]) -> None:
-        """Keeps only those who still own something, so that a long run does not remember every dead worker."""
+        """Keep only workers that still own something, so that a long run does not remember every dead worker."""
         self._seen = {who: seen for who, seen in self._seen.items() if who in owners}
 
 
-class _Sighting(NamedTuple):
+class _Observation(NamedTuple):
     value: bytes
     since: float
     looked: float
 
 
-HEARTBEAT, INFO = "heartbeat", "info.json"
-_HEARTBEAT_BYTES, _INFO_BYTES = 64, 4096
-
-
 class Info(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a worker is, for people."""
+    """A description of a worker, for people."""
 
     host: str
     process: int
@@ -113,22 +112,22 @@ class WorkerFiles:
         self._files, self._directory = files, directory
 
     def heartbeat(self) -> bytes:
-        """The latest heartbeat; empty if there is none."""
+        """Return the latest heartbeat; empty if there is none."""
         try:
             return self._files.load(f"{self._directory}/{HEARTBEAT}", _HEARTBEAT_BYTES)
         except OSError:
             return b""
 
     def info(self) -> Info | None:
-        """What the worker says about itself."""
+        """Return the worker's description of itself."""
         try:
             return msgspec.json.decode(self._files.load(f"{self._directory}/{INFO}", _INFO_BYTES), type=Info)
         except (OSError, msgspec.MsgspecError):
             return None
 
 
-class Presence:
-    """One incarnation of one worker, as others see it."""
+class WorkerDirectory:
+    """The directory of this process's worker, and its view of the other workers."""
 
     def __init__(self, files: Files, workers: str, lease: float) -> None:
         self._files = files
@@ -136,8 +135,8 @@ class Presence:
         self._lease = lease
         self.who = self._claim()
         self._directory = f"{workers}/{self.who}"
-        self._pulse = Pulse(lease, files.monotonic())
-        self._watch = HeartbeatMonitor(self._read_heartbeat, lease)
+        self._timer = HeartbeatTimer(lease, files.monotonic())
+        self._monitor = HeartbeatMonitor(self._read_heartbeat, lease)
         self.events = EventLog(files, self._directory)
         self.archive = Archive(files, self._directory)
         self._introduce()
@@ -152,8 +151,10 @@ class Presence:
             except FileExistsError:
                 continue
             except OSError as error:
-                raise StorageError(f"{self._workers} cannot be written: {error}; check mount and rights.") from error
-        raise StorageError(f"No free name was found in {self._workers}; the source of randomness repeats itself.")
+                raise StorageError(
+                    f"{self._workers} cannot be written: {error}; check the mount and its permissions."
+                ) from error
+        raise StorageError(f"No free worker ID was found in {self._workers}; the source of randomness repeats itself.")
 
     def _introduce(self) -> None:
         host, process = self._files.process()
@@ -163,36 +164,39 @@ class Presence:
         self.heartbeat("start", 0)
 
     def heartbeat(self, phase: str, step: int) -> None:
-        """Shows that this worker gets on; a beat that does not get through is no reason to stop training."""
-        value = self._pulse.due(phase, step, self._files.monotonic())
+        """Write a heartbeat if one is due; a failure is no reason to stop training."""
+        value = self._timer.due(phase, step, self._files.monotonic())
         if value is not None:
             with contextlib.suppress(OSError):
                 self._files.overwrite(f"{self._directory}/{HEARTBEAT}", value)
-                self._pulse.written(self._files.monotonic())
+                self._timer.written(self._files.monotonic())
 
     def _read_heartbeat(self, who: str) -> bytes:
         try:
             return self._files.load(f"{self._workers}/{who}/{HEARTBEAT}", _HEARTBEAT_BYTES)
         except OSError as error:
-            # Not there at all is a value like any other. Unreadable just now proves nothing: it counts as a change.
+            # A missing file is a value like any other. A failed read proves nothing, so it counts as a change.
             return b"" if error.errno == errno.ENOENT else self._files.urandom(8)
 
     def abandoned(self, individual: Individual) -> bool:
-        """Whether whoever owns this has been silent for a whole lease, as seen from here, or is nobody else."""
+        """Return whether this worker may take an individual from its owner.
+
+        It may if it is the owner itself, if there is none, or if the owner has been silent for a full lease.
+        """
         if individual.state not in (State.TRAINING, State.STAGING, State.COLLECTED):
             return False
         if individual.owner in (FREE, self.who):
             return True
         now = self._files.monotonic()
-        # Both are asked each time: the look at the beat is what starts the window.
-        silence, steady = self._watch.unchanged_for(individual.owner, now), self._pulse.steady_for(now)
+        # Both are always evaluated: reading the heartbeat is what starts the lease.
+        silence, steady = self._monitor.unchanged_for(individual.owner, now), self._timer.steady_for(now)
         return min(silence, steady) >= self._lease
 
     def forget_others(self, owners: set[str]) -> None:
-        """Keeps observing only those who own something."""
-        self._watch.forget_others(owners)
+        """Stop observing workers that own nothing."""
+        self._monitor.forget_others(owners)
 
     def close(self) -> None:
-        """Gives the open files back."""
+        """Close the open files."""
         self.events.close()
         self.archive.close()

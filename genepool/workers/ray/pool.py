@@ -17,7 +17,7 @@ import msgspec
 
 from genepool.dna.flops import PROCESS
 from genepool.errors import EngineError, GenepoolError, PopulationFormatError, StorageError
-from genepool.population.directory.served import ServedFiles
+from genepool.population import ServedFiles
 from genepool.workers.pool import PATIENCE, RESERVE, allowance
 from genepool.workers.ray.nodes import Ray, here, pinned, places
 from genepool.workers.ray.service import Line, Roll

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from genepool.errors import EngineError, StorageError
-from genepool.population.directory.served import LARGEST, Answer, AnswerLost, Diary, FileServer
+from genepool.population import LARGEST_TRANSFER, Answer, AnswerLost, FileServer, LogLines
 from genepool.workers.ray.nodes import Ray, here, pinned
 
 PROOF = 32
 """Bytes of the random number, and of the answer to it."""
-LARGEST_MESSAGE = LARGEST + (64 << 20)
+LARGEST_MESSAGE = LARGEST_TRANSFER + (64 << 20)
 """The largest file, and what is said beside it."""
 AT_THE_DOOR = 512
 """Workers that may wait to be let in: hundreds begin at the same moment."""
@@ -45,10 +45,10 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     name: str
     arguments: tuple[Any, ...]
     safe: bool
-    diary: tuple[tuple[str, bytes], ...]
+    lines: tuple[tuple[str, bytes], ...]
 
 
-def listen(do: Callable[[str, tuple[Any, ...], bool, Diary], Answer], host: str) -> Address:
+def listen(do: Callable[[str, tuple[Any, ...], bool, LogLines], Answer], host: str) -> Address:
     """Answers calls for as long as this process lives, in threads of its own."""
     listener, word = Listener((host, 0), backlog=AT_THE_DOOR), os.urandom(PROOF)
 
@@ -74,7 +74,7 @@ def _attend(guest: Connection, word: bytes, do: Callable[..., Answer]) -> None:
             return
         while True:
             call = decoder.decode(guest.recv_bytes(LARGEST_MESSAGE))
-            answer = do(call.name, call.arguments, call.safe, call.diary)
+            answer = do(call.name, call.arguments, call.safe, call.lines)
             guest.send_bytes(msgspec.msgpack.encode(answer))
 
 
@@ -87,10 +87,10 @@ class Wire:
         _tune(self._connection)
         self._connection.send_bytes(_proof(address.word, self._connection.recv_bytes(PROOF)))
 
-    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool = True, diary: Diary = ()) -> Answer:
+    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool = True, lines: LogLines = ()) -> Answer:
         """One call and its answer, or AnswerLost."""
         try:
-            self._connection.send_bytes(msgspec.msgpack.encode(Call(name, arguments, safe, tuple(diary))))
+            self._connection.send_bytes(msgspec.msgpack.encode(Call(name, arguments, safe, tuple(lines))))
             return _ANSWERS.decode(self._connection.recv_bytes(LARGEST_MESSAGE))
         except (OSError, EOFError) as error:
             raise AnswerLost from error
@@ -165,10 +165,10 @@ class Line:
         self._ray, self._service = ray, service
         self._wire: Wire | None = None
 
-    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool, diary: Diary) -> Answer:
+    def __call__(self, name: str, arguments: tuple[Any, ...], safe: bool, lines: LogLines) -> Answer:
         wire, self._wire = self._wire or self._connect(), None
         try:
-            answer = wire(name, arguments, safe, diary)
+            answer = wire(name, arguments, safe, lines)
         except BaseException:  # an answer that nobody waited for would be taken for the next one's
             wire.close()
             raise
