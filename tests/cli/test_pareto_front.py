@@ -55,11 +55,9 @@ def made(directory, seed, *, timed):
         files = {} if evaluation.reason else {names.WEIGHTS: b"weights"}
         individual = population.finish(individual, fitness=fitness, metrics=metrics, files=files)
         told[individual.id] = evaluation
-        fate = rng.choice(("alive", "dead", "stripped", "collected", "collected"))
+        fate = rng.choice(("alive", "dead", "collected", "collected"))
         if fate != "alive":
             individual = population.kill(individual)
-        if fate == "stripped":
-            population.strip(individual)
         if fate == "collected":
             population.collect(individual)
         if fate in ("alive", "dead") and files:
