@@ -21,8 +21,7 @@ from pygments.formatters import HtmlFormatter
 
 from genepool import settings as all_settings
 from genepool.cli import cli
-from genepool.mutations import MUTATIONS
-from genepool.mutations.base import ELEVEN
+from genepool.mutations import ELEVEN, MUTATIONS
 from genepool.settings import PRESETS, Settings, to_values
 
 ROOT = Path(__file__).parent.parent

@@ -72,8 +72,8 @@ def memory_of_each(asked: str | None, workers: int, *, trust: bool = False) -> i
     With `trust`, whoever asks has looked before: a worker that is started again must not count the others twice.
     """
     from genepool.data.free_memory import available
-    from genepool.dna.flops import PROCESS
+    from genepool.dna import PROCESS_MEMORY
     from genepool.settings import size
     from genepool.workers.pool import allowance
 
-    return allowance(size(asked) if asked else None, None if trust else available(), workers, PROCESS)
+    return allowance(size(asked) if asked else None, None if trust else available(), workers, PROCESS_MEMORY)

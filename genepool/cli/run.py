@@ -219,7 +219,7 @@ def _workers(experiment: Experiment, device: str) -> int:
     if settings.workers or device == "cpu":
         return settings.workers or os.cpu_count() or 1
 
-    from genepool.nn.device import gpus
+    from genepool.nn import gpus
 
     return gpus(device) * settings.workers_per_gpu or os.cpu_count() or 1
 

@@ -65,14 +65,14 @@ from genepool.population import (
     read_config,
     read_manifest,
 )
-from genepool.registry import look_again
+from genepool.registry import forget_installed
 from genepool.settings import FIXED, Settings, changed, from_values, to_values
 from genepool.workers.local import LocalPool
 
 if TYPE_CHECKING:
     from genepool.data import Source
     from genepool.data.dataset import Dataset
-    from genepool.export.trained_model import TrainedModel
+    from genepool.export import TrainedModel
 
 log = logging.getLogger(__name__)
 
@@ -253,7 +253,7 @@ class Experiment:
         """Return the best network, the one with the given ID, or several as an ensemble, ready to predict."""
         from genepool.data.dataset import prepare
         from genepool.experiment.best import model_to_export
-        from genepool.export.trained_model import TrainedModel
+        from genepool.export import TrainedModel
 
         model = model_to_export(self, self.history(), identities, prepare(self.source(data_dir, progress)))
         return TrainedModel(model.facts, model.network)
@@ -297,8 +297,7 @@ class Experiment:
 
         On a GPU the bytes are its own, shared by so many workers.
         """
-        from genepool.nn.device import choose_device, gpus, share_of_gpu
-        from genepool.nn.evaluator import evaluator_for
+        from genepool.nn import choose_device, evaluator_for, gpus, share_of_gpu
 
         where = choose_device(device, number)
         if where.type == "cuda":  # networks live there, so that memory is what they must fit into
@@ -321,7 +320,7 @@ class Experiment:
 
     def _rules_of(self, version: int, escaping: bool) -> Rules:
         settings = self.settings(version)
-        look_again()
+        forget_installed()
         self._tell(lacking_mutations(settings), lacking_rules(settings))
         return rules_of(settings, version, escaping=escaping)
 

@@ -76,8 +76,7 @@ def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) ->
 
 def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device: str) -> Evaluation:
     """The fitness of the weights as they are: a training of no steps."""
-    from genepool.nn.device import choose_device
-    from genepool.nn.evaluator import evaluator_for
+    from genepool.nn import choose_device, evaluator_for
 
     settings = msgspec.structs.replace(abroad.settings(), steps=0, inheritance="matching")
     evaluator = evaluator_for(data, settings, choose_device(device, 0))

@@ -32,7 +32,7 @@ from genepool.evolution import (
     tournament,
 )
 from genepool.mutations import MUTATIONS
-from genepool.nn.schedules import SCHEDULES
+from genepool.nn import SCHEDULES
 from genepool.settings import Settings
 
 if TYPE_CHECKING:

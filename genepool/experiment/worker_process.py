@@ -82,7 +82,7 @@ def run_worker(
     watch = StopCondition(experiment, options.parent, spent=spent, every=ASKED_LOOK if spent else OWN_LOOK)
     watch.obey_signals()
 
-    from genepool.nn.device import choose_device, prepare_process
+    from genepool.nn import choose_device, prepare_process
 
     prepare_process(options.threads)
     on_cores = choose_device(options.device, options.number).type == "cpu"

@@ -14,6 +14,7 @@ import torch
 from genepool.data.dataset import Dataset
 from genepool.dna import (
     DNA,
+    PROCESS_MEMORY,
     Capacity,
     CapacityLimit,
     Requirements,
@@ -23,10 +24,9 @@ from genepool.dna import (
     individual_flops,
     requirements,
 )
-from genepool.dna.flops import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
 from genepool.evaluation import Evaluation, Objective, Observer, Trained, TrainingBudget, TrainingRequest, ignore
-from genepool.mutations.recombination import FUSION
+from genepool.mutations import FUSION
 from genepool.nn.batches import Normaliser, resident
 from genepool.nn.device import give_memory_back, is_mixed, threads
 from genepool.nn.inheritance import Inheritance, fused, inherit_function, inherit_weights, mixed
@@ -81,7 +81,7 @@ class TorchEvaluator:
             ledger.requirements = requirements(dna, self._image, self._classes, self.recipe.batch)
             ledger.size = capacity(dna, self._image, self._classes)
             _guard(ledger.requirements, ledger.size, self._beside(request, ledger.requirements.parameters), self.limits)
-            give_memory_back(beyond=PROCESS)
+            give_memory_back(beyond=PROCESS_MEMORY)
             image = cropped(self._image, budget.crop)
             ledger.training_requirements = ledger.requirements
             if image != self._image:

@@ -111,7 +111,7 @@ def _work(experiment: Experiment, data_dir: Path | None, device: str, look: Call
 
 def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str) -> Outcome:
     """Chooses by validation, tests once, and writes it down."""
-    from genepool.nn.device import versions
+    from genepool.nn import versions
 
     found = best_network(experiment, source=source, device=device)
     outcome = outcome_of(

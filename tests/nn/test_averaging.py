@@ -7,11 +7,8 @@ import torch
 
 from genepool.dna import Shape, requirements
 from genepool.evaluation import TrainingBudget, TrainingRequest, ignore
-from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
-from genepool.nn.model import Model
+from genepool.nn import Limits, Model, Recipe, TorchEvaluator, Training, evaluator_for, from_bytes
 from genepool.nn.optimiser import BATCHES, EVERY, TailAverage
-from genepool.nn.trainer import Recipe, Training
-from genepool.nn.weights import from_bytes
 from genepool.settings import override, preset
 from tests.support.networks import chain, conv
 

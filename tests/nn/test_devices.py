@@ -3,16 +3,12 @@
 import pytest
 import torch
 
-from genepool.dna import Identity, initial
-from genepool.dna.zoo import OUTPUT
+from genepool.dna import OUTPUT, Identity, initial
 from genepool.evaluation import TrainingRequest
+from genepool.nn import Limits, Model, Normaliser, Recipe, TorchEvaluator, Training, gpus
 from genepool.nn import trainer as training_module
-from genepool.nn.batches import Batches, Normaliser, ResidentBatches, batches_for, resident
-from genepool.nn.device import gpus
-from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn.batches import Batches, ResidentBatches, batches_for, resident
 from genepool.nn.measure import accuracy
-from genepool.nn.model import Model
-from genepool.nn.trainer import Recipe, Training
 from tests.support.networks import chain, conv
 
 CPU, META = torch.device("cpu"), torch.device("meta")

@@ -7,9 +7,8 @@ import torch
 from genepool.data import open_source
 from genepool.dna import initial, requirements
 from genepool.evaluation import TrainingBudget, TrainingRequest
-from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
-from genepool.nn.final_test import test_accuracy as measure_test_accuracy
-from genepool.nn.trainer import Recipe
+from genepool.nn import Limits, Recipe, TorchEvaluator, evaluator_for
+from genepool.nn import test_accuracy as measure_test_accuracy
 from genepool.settings import override, preset
 from tests.support.networks import chain, conv
 

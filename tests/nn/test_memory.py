@@ -14,16 +14,11 @@ import pytest
 import torch
 
 from genepool.data.dataset import Dataset
-from genepool.dna import DNA, Identity, Shape, initial, requirements
-from genepool.dna.flops import PROCESS
-from genepool.dna.zoo import OUTPUT, zoo
+from genepool.dna import DNA, OUTPUT, PROCESS_MEMORY, Identity, Shape, initial, requirements, zoo
 from genepool.errors import ModelTooLargeError
 from genepool.evaluation import TrainingRequest
 from genepool.mutations import mutate
-from genepool.nn.device import is_mixed
-from genepool.nn.evaluator import Limits, TorchEvaluator
-from genepool.nn.trainer import Recipe
-from genepool.nn.weights import to_bytes
+from genepool.nn import Limits, Recipe, TorchEvaluator, is_mixed, to_bytes
 from tests.support.networks import chain, conv
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +33,7 @@ GROWING = {
     "alter-stride": 0.5,
 }
 """Odds that make large networks of every form."""
-SMALL_LIMIT = PROCESS + 64 * MIB
+SMALL_LIMIT = PROCESS_MEMORY + 64 * MIB
 HAS_BFLOAT16 = is_mixed("auto", CPU)
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell peaks")
@@ -180,7 +175,7 @@ def test_the_prediction_is_an_upper_bound_and_not_wildly_above(form, measured):
     peak, weights = measured[form]
     predicted = requirements(FORMS[form](), Shape(32, 32, 3), 10).memory + 2 * weights
     assert peak < predicted
-    if peak > PROCESS:
+    if peak > PROCESS_MEMORY:
         assert predicted < 3 * peak
 
 
@@ -245,8 +240,8 @@ def test_what_is_refused_is_recorded_with_figures_and_advice():
     data = images(16, 16)
     dna = chain(conv("a", depth_factor=500.0))
     for limits, advice in (
-        (Limits(share=PROCESS), "this worker's share of the machine's memory; let fewer workers share it"),
-        (Limits(memory=PROCESS), "raise max_memory"),
+        (Limits(share=PROCESS_MEMORY), "this worker's share of the machine's memory; let fewer workers share it"),
+        (Limits(memory=PROCESS_MEMORY), "raise max_memory"),
     ):
         answer = TorchEvaluator(data, Recipe(), limits, CPU).evaluate(TrainingRequest(dna, seed=0))
         assert answer.weights is None
@@ -258,7 +253,7 @@ def test_what_is_refused_is_recorded_with_figures_and_advice():
 def test_what_a_worker_begins_with_counts():
     """A small child of a large parent has the parent's weights in memory."""
     data = images(16, 16)
-    evaluator = TorchEvaluator(data, Recipe(steps=0), Limits(memory=PROCESS + 40 * MIB), CPU)
+    evaluator = TorchEvaluator(data, Recipe(steps=0), Limits(memory=PROCESS_MEMORY + 40 * MIB), CPU)
     assert evaluator.evaluate(TrainingRequest(initial(), seed=0)).evaluation.reason is None
     large = to_bytes({"weight": torch.zeros(8 * MIB)})
     assert (

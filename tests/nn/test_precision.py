@@ -4,13 +4,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from genepool.dna import Shape
-from genepool.dna.zoo import zoo
+from genepool.dna import Shape, zoo
 from genepool.evaluation import TrainingBudget, TrainingRequest
-from genepool.nn.device import Precision, is_mixed
-from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
-from genepool.nn.model import Model
-from genepool.nn.trainer import Recipe, Training
+from genepool.nn import Limits, Model, Recipe, TorchEvaluator, Training, evaluator_for, is_mixed
+from genepool.nn.device import Precision
 from genepool.settings import PRESETS, override, preset
 from tests.nn.test_resnet import ResNet20, pairs
 from tests.support.networks import chain, conv

@@ -7,12 +7,8 @@ import torch
 from genepool.dna import requirements
 from genepool.errors import DataError
 from genepool.evaluation import Race, TrainingBudget, TrainingRequest
-from genepool.nn import trainer
-from genepool.nn.evaluator import Limits, TorchEvaluator
-from genepool.nn.model import Model
+from genepool.nn import Limits, Model, Recipe, TorchEvaluator, Training, from_bytes, trainer
 from genepool.nn.step_count import IMAGES, Referee, StepCount, judge
-from genepool.nn.trainer import Recipe, Training
-from genepool.nn.weights import from_bytes
 from tests.nn.test_step_count import Clock, Ticking
 from tests.support.networks import chain, conv
 

@@ -4,10 +4,8 @@ import pytest
 import torch
 
 from genepool.evaluation import TrainingBudget, TrainingRequest, ignore
-from genepool.nn import trainer
-from genepool.nn.evaluator import Limits, TorchEvaluator
+from genepool.nn import Limits, Recipe, TorchEvaluator, trainer
 from genepool.nn.step_count import FEWEST, StepCount
-from genepool.nn.trainer import Recipe
 from tests.support.networks import chain, conv
 
 DNA = chain(conv("a", depth_factor=8.0, stride_scale=1.0))

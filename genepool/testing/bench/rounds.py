@@ -20,10 +20,7 @@ from genepool.data import open_source
 from genepool.data.dataset import Dataset, prepare
 from genepool.dna import DNA, Shape, requirements, shapes
 from genepool.evaluation import TrainingRequest
-from genepool.nn.device import is_mixed, prepare_process
-from genepool.nn.evaluator import Limits, TorchEvaluator
-from genepool.nn.model import Model
-from genepool.nn.trainer import Recipe, Training
+from genepool.nn import Limits, Model, Recipe, TorchEvaluator, Training, is_mixed, prepare_process
 from genepool.testing.bench.baseline import Images, read
 from genepool.testing.bench.networks import CONTESTANTS, Block
 from genepool.testing.bench.tuned_loop import tuned_step

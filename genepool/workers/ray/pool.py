@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from genepool.dna.flops import PROCESS
+from genepool.dna import PROCESS_MEMORY
 from genepool.errors import EngineError, GenepoolError, PopulationFormatError, StorageError
 from genepool.population import ServedFiles
 from genepool.workers.pool import PATIENCE, RESERVE, allowance
@@ -231,4 +231,4 @@ def _memory(ray: Ray, node: str, asked: dict[str, float], given: int | None) -> 
     memory = facts["Resources"].get("memory")
     if memory is None:
         return given
-    return allowance(given, int(memory) + RESERVE, max(1, places(ray, asked, node)), PROCESS)
+    return allowance(given, int(memory) + RESERVE, max(1, places(ray, asked, node)), PROCESS_MEMORY)
