@@ -128,10 +128,10 @@ def workers_loss(folder: Path, minutes: float, records: int, client: str) -> flo
 
 def command(place: Path, folder: Path, steps: int) -> list[str]:
     """`genepool run` of individuals that are all alike: a network of ten vertices, on the images that are shipped."""
-    (folder / "settings.toml").write_text("[mutation_odds]\nidentity = 1.0\n")
+    (folder / "settings.toml").write_text("[breeding.odds]\nidentity = 1.0\n")
     (folder / "network.json").write_text(encode(ancestor()))
     words = [*("run", place), *("--preset", "faithful"), *("--config", folder / "settings.toml"), *("--steps", steps)]
-    words += ["--start", folder / "network.json", "--workers", WORKERS, "--population", 20, "--set", "time=0"]
+    words += ["--start", folder / "network.json", "--workers", WORKERS, "--population", 20, "--set", "budget.time=none"]
     return [sys.executable, "-m", "genepool", *map(str, words)]
 
 

@@ -35,7 +35,12 @@ A_DAY = 86400.0
 
 def large(place: Path, count: int, alive: int) -> Experiment:
     """The paper's experiment after so many individuals."""
-    words = ["data=cifar-10", "durability=fast", "set_point=damped", f"population_size={alive}"]
+    words = [
+        "data.source=cifar-10",
+        "population.durability=fast",
+        "population.set_point=damped",
+        f"population.size={alive}",
+    ]
     experiment = Experiment.create(place, override(preset("paper"), words))
     grow(experiment, count, alive)
     return experiment

@@ -17,7 +17,7 @@ from genepool.mutations import apply
 from genepool.population import Birth, Individual, Result, State
 from genepool.population.directory import names
 from genepool.population.directory.writer import stored_files
-from genepool.settings import Settings
+from genepool.settings import Settings, changed
 
 WEIGHTS = Random(0).randbytes(10_000)
 VERTICES = 10
@@ -44,8 +44,14 @@ def ancestor() -> DNA:
 
 def settings_for(size: int) -> Settings:
     """Settings under which evolution goes on for ever and networks neither grow nor shrink."""
-    return Settings(
-        data="fashion-mini", population_size=size, set_point="damped", mutation_odds=dict.fromkeys(SIZE_KEEPING, 1.0)
+    return changed(
+        Settings(),
+        {
+            "data.source": "fashion-mini",
+            "population.size": size,
+            "population.set_point": "damped",
+            "breeding.odds": dict.fromkeys(SIZE_KEEPING, 1.0),
+        },
     )
 
 

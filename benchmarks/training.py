@@ -15,9 +15,13 @@ import torch
 from genepool.cli.text import table
 from genepool.data import open_source
 from genepool.data.dataset import prepare
-from genepool.dna import DNA, codec, initial, requirements, zoo
-from genepool.nn import Model, Recipe, Training, prepare_process
+from genepool.dna import DNA, codec, initial, requirements
+from genepool.dna.zoo import zoo
+from genepool.evaluation import Training
 from genepool.nn.batches import Batches
+from genepool.nn.device import prepare_process
+from genepool.nn.model import Model
+from genepool.nn.trainer import TrainingRun
 
 ROUNDS = 3
 SECONDS = 1.0
@@ -52,7 +56,7 @@ def main() -> None:
     flops = {"sgemm": 2 * 1024**3}
     for name, dna in networks().items():
         model = Model(dna, data.image, len(data.classes), torch.Generator().manual_seed(0))
-        training = Training(model, data, Recipe(steps=10**9), seed=0, device=cpu)
+        training = TrainingRun(model, data, Training(steps=10**9), seed=0, device=cpu)
         work[name] = training.step
         flops[name] = requirements(dna, data.image, len(data.classes)).training.total
     rates: dict[str, list[float]] = {name: [] for name in work}

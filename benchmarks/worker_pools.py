@@ -56,7 +56,7 @@ ZERO = 5.0
 def command(directory: Path, steps: int, workers: int, *options: object) -> list[str]:
     """`genepool run` with individuals that are all alike, trained by the paper's rules."""
     config = directory.parent / "settings.toml"
-    config.write_text("[mutation_odds]\nidentity = 1.0\n")
+    config.write_text("[breeding.odds]\nidentity = 1.0\n")
     recipe = ("--preset", "faithful", "--config", config, "--steps", steps, "--population", 4, "--workers", workers)
     return [sys.executable, "-m", "genepool", "run", str(directory), *map(str, (*recipe, *options))]
 

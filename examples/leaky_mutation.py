@@ -1,6 +1,6 @@
 """A custom mutation: make one rectifier of the network leaky.
 
-    genepool run DIR --plugin examples/leaky_mutation.py --set mutation_odds.leak=2
+    genepool run DIR --plugin examples/leaky_mutation.py --set breeding.odds.leak=2
 
 A mutation is a function from a DNA and a random generator to a new DNA. It raises MutationError if it cannot act, and
 another mutation is drawn.

@@ -1,6 +1,6 @@
 """A selection of one's own: the fitter of two wins, but one time in ten the other does.
 
-    genepool run DIR --plugin examples/lenient_selection.py --set selection=lenient
+    genepool run DIR --plugin examples/lenient_selection.py --set population.selection=lenient
 
 A selection gets two living, trained individuals; of the pair that it returns the first may reproduce, the second die.
 """

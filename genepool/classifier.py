@@ -31,8 +31,12 @@ from genepool.data.arrays import pixel_scale, to_pixels
 from genepool.data.dataset import prepare
 from genepool.data.paths import save_file
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
-from genepool.experiment import Experiment, source_of
-from genepool.export import Facts, Network, document, image_files, metadata, read_document, read_image, read_model
+from genepool.experiment import Experiment
+from genepool.export import source as safetensors_form
+from genepool.export.facts import Facts
+from genepool.export.network import Network
+from genepool.export.publish import read_model
+from genepool.export.trained_model import image_files, read_image
 from genepool.registry import load as load_plugins
 
 IMAGES = "images.npz"
@@ -54,15 +58,15 @@ class _Note(msgspec.Struct, frozen=True, kw_only=True):
 class ImageClassifier:
     """Evolves a classifier of images.
 
-        time         how long `fit` may evolve, like "90s", "10m" or "2h"
-        individuals  how many networks it may train; 0: no limit
-        target       the validation accuracy at which it is content; 0: none
-        workers      processes; 0: one a core
+        time         how long `fit` may evolve, like "90s", "10m" or "2h"; None: no limit
+        individuals  how many networks it may train; None: no limit
+        target       the validation accuracy at which it stops; None: no such limit
+        workers      processes; None: one per core
         seed         of all random numbers
-        size         height x width that a folder's images are brought to, like "32x32"; "": their median
+        size         height x width that a folder's images are brought to, like "32x32"; None: their median
         flip         whether mirror images are examples too: not of digits, letters or signs
         preset       the settings to begin with, `laptop` or `paper`
-        settings     other settings by name (see `genepool.settings.Settings`)
+        settings     other settings by name, like {"training.steps": 500} (see `genepool.settings.Settings`)
         plugins      modules or .py files with mutations, selections and so on of your own
         directory    where the experiment is kept: `fit` goes on with one that is there. None: a temporary place
         verbose      whether `fit` tells on standard error how it stands
@@ -73,12 +77,12 @@ class ImageClassifier:
     def __init__(
         self,
         *,
-        time: str | float = "2m",
-        individuals: int = 0,
-        target: float = 0.0,
-        workers: int = 0,
+        time: str | float | None = "2m",
+        individuals: int | None = None,
+        target: float | None = None,
+        workers: int | None = None,
         seed: int = 0,
-        size: str = "",
+        size: str | None = None,
         flip: bool = True,
         preset: str = "laptop",
         settings: Mapping[str, Any] | None = None,
@@ -158,7 +162,7 @@ class ImageClassifier:
         if y is not None:
             raise DataError("Labels of a folder or a file lie in it; leave y out.")
         chosen = self._chosen(str(Path(path).resolve()) if Path(path).exists() else os.fspath(path))
-        prepare(source_of(chosen))  # bad images are told of before a directory is made
+        prepare(chosen.data.open())  # bad images are told of before a directory is made
         self._keep_place()
         return self._experiment(chosen), None, 1.0
 
@@ -189,14 +193,21 @@ class ImageClassifier:
         return Path(self.directory) if self.directory is not None else Path(self._kept)
 
     def _chosen(self, data: str) -> names.Settings:
-        budget = {"time": names.seconds(str(self.time)), "individuals": self.individuals, "target": self.target}
-        images = {"data": data, "size": self.size, "flip": self.flip}
-        asked = {**budget, **images, "workers": self.workers, "seed": self.seed}
+        asked = {
+            "data.source": data,
+            "data.size": self.size,
+            "data.flip": self.flip,
+            "budget.time": None if self.time is None else names.seconds(str(self.time)),
+            "budget.individuals": self.individuals,
+            "budget.target": self.target,
+            "workers.count": self.workers,
+            "experiment.seed": self.seed,
+        }
         return names.changed(names.preset(self.preset), {**asked, **(self.settings or {})})
 
     def _experiment(self, chosen: names.Settings) -> Experiment:
         experiment = Experiment.create(self._place(), chosen)
-        experiment.set(names.to_values(chosen))
+        experiment.set(names.by_name(chosen))
         return experiment
 
     def _progress(self) -> Callable[[Experiment], None]:

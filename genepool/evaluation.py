@@ -6,11 +6,12 @@ Evolution passes a DNA and receives a fitness; it never imports torch. Weights a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Annotated, Literal, NamedTuple, Protocol
 
 import msgspec
+from msgspec import Meta
 
-from genepool.dna import DNA
+from genepool.dna import DNA, Capacity
 
 
 class Progress(NamedTuple):
@@ -79,11 +80,11 @@ AS_CONFIGURED = TrainingBudget()
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of an individual's training. The keys of its JSON form are documented in docs/json.md."""
+    """The outcome of an individual's training. The keys of its JSON form are documented in docs/reference/json.md."""
 
     fitness: float
     """The value that selection compares: the accuracy, unless the objective is another one. For a network that could
-    not be trained, `Objective.untrained`."""
+    not be trained, `Limits.untrained`."""
     accuracy: float | None = None
     """Accuracy on the validation images, 0 to 1; None if it was not measured apart from the fitness."""
     reason: str | None = None
@@ -159,44 +160,105 @@ class Evaluator(Protocol):
         ...
 
 
+class Training(msgspec.Struct, frozen=True, kw_only=True):
+    """How one network is trained; the defaults are the paper's."""
+
+    steps: Annotated[int, Meta(ge=0, le=10**9)] = 25_600
+    """Training steps per individual; the upper limit if `training_budget.share` is given."""
+    batch: Annotated[int, Meta(ge=2, le=100_000, extra={"fixed": True})] = 50
+    """Images per step."""
+    momentum: Annotated[float, Meta(ge=0, le=0.9999)] = 0.9
+    """Momentum of SGD."""
+    weight_decay: Annotated[float, Meta(ge=0, le=1)] = 0.0001
+    """Weight decay of filters and of the classifier's matrix."""
+    inheritance: Literal["matching", "preserving", "none"] = "matching"
+    """The weights that a child inherits: tensors of the same name and shape; everything that can be kept (Differs from
+    the paper: its function is preserved); none."""
+    schedule: str = "constant"
+    """Schedule of the learning rate during one training: constant, linear, or a plugin's. Differs from the paper if it
+    is not constant."""
+    nesterov: bool = False
+    """Differs from the paper if on: Nesterov momentum."""
+    smoothing: Annotated[float, Meta(ge=0, le=0.9)] = 0.0
+    """Label smoothing. Differs from the paper if it is not 0: this share of the target is spread over all classes."""
+    averaging: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Differs from the paper if it is not 0: the final share of the steps whose mean weights are kept and validated."""
+    precision: Literal["float32", "mixed", "auto"] = "float32"
+    """Arithmetic of the training. Differs from the paper if it is not float32: `auto` uses bfloat16 on CPUs that have
+    instructions for it and float32 elsewhere; `mixed` always uses bfloat16, or float16 on GPUs without it. A CPU
+    without the instructions then takes ten times as long, and more memory than predicted."""
+    validation_images: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    """Validation images that the fitness is measured on; none: all."""
+    checkpoint_every: Annotated[float, Meta(ge=0.1, le=1e6)] = 60.0
+    """Seconds between two checkpoints of a training."""
+
+
 WORST = -1.0
 
 
-class Objective(msgspec.Struct, frozen=True, kw_only=True):
-    """How accuracy, FLOPs and inference time become one fitness."""
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest networks that are trained, or born; the search space itself has no limit."""
 
-    kind: Literal["accuracy", "accuracy-per-flops"] = "accuracy"
-    flops_weight: float = 0.07
-    flops_target: float = 1e6
-    """FLOPs per image below which a network is not penalised."""
-    max_milliseconds: float = 0.0
-    """Limit on the inference time of one image; 0: no limit, and the time is not measured."""
+    parameters: Annotated[int, Meta(ge=1, le=10**12)] = 100_000_000
+    """Networks with more parameters are not trained and get fitness 0."""
+    flops: Annotated[float, Meta(gt=0, le=1e30)] | None = None
+    """Differs from the paper if given: networks that need more FLOPs for the inference of one image are not trained."""
+    milliseconds: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    """Differs from the paper if given: a network that takes longer for the inference of one image, on the machine that
+    trained it, is less fit than every network within the limit. Without a limit the time is not measured."""
+    memory: Annotated[int, Meta(ge=1, le=2**50)] = 4 * 2**30
+    """Bytes of memory that a worker may use, by prediction; networks that need more are not trained. The worker's share
+    of the free memory applies instead if it is smaller."""
+    child_steps: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    """Differs from the paper if given: steps that a child must have time for, otherwise its mutation is drawn again.
+    Networks that cost no more than one convolution of 16 channels are always allowed."""
+    redraw: bool = False
+    """Differs from the paper if on: a mutation that exceeds `limits.parameters` or `limits.flops` is drawn again, so
+    that every child can be trained."""
 
-    def fitness(self, accuracy: float, flops: int, milliseconds: float | None = None) -> float:
-        """Return the fitness of a trained network, given the FLOPs of one image.
+    def fault(self, of: Capacity) -> str | None:
+        """Why a network with these parameters and FLOPs is too large, or None."""
+        if of.parameters > self.parameters:
+            return f"{of.parameters:,} parameters are over the limit of {self.parameters:,}; raise limits.parameters."
+        if self.flops is not None and of.flops > self.flops:
+            return f"{of.flops:,} FLOPs per image are over the limit of {self.flops:,.0f}; raise limits.flops."
+        return None
 
-        Differs from the paper where it is not accuracy alone. A network that exceeds the time limit stays alive, but
-        below zero, and therefore below every network within the limit. The closer it is to the limit, the higher its
-        fitness, so that evolution finds its way back.
+    def penalised(self, fitness: float, milliseconds: float | None) -> float:
+        """The fitness of a network that takes this long for one image.
+
+        Differs from the paper if there is a limit. A network that takes longer survives, but below zero, where no
+        network within the limit is; it ranks higher the closer it is to the limit, so that evolution can recover.
         """
-        value = self._value(accuracy, flops)
-        if self.max_milliseconds and milliseconds is not None and milliseconds > self.max_milliseconds:
-            return value * self.max_milliseconds / milliseconds + WORST
-        return value
+        if self.milliseconds is not None and milliseconds is not None and milliseconds > self.milliseconds:
+            return fitness * self.milliseconds / milliseconds + WORST
+        return fitness
 
-    def _value(self, accuracy: float, flops: int) -> float:
-        """Return accuracy * (flops / target) ** -weight, or the accuracy alone if FLOPs are below the target.
+    @property
+    def untrained(self) -> float:
+        """The fitness of a network that could not be trained: the lowest possible."""
+        return 0.0 if self.milliseconds is None else WORST
 
-        A product, as in MnasNet (Tan et al., 2019): ten times the FLOPs always cost the same fraction of the accuracy,
-        and no trained network falls below one that could not be trained. FLOPs below the target are free because
-        evolution begins with almost none: a first convolution, a hundred times as expensive and not yet trained, would
-        lose against the trivial network.
+
+class Objective(msgspec.Struct, frozen=True, kw_only=True):
+    """How accuracy and FLOPs become one number."""
+
+    kind: Annotated[Literal["accuracy", "accuracy-per-flops"], Meta(extra={"fixed": True})] = "accuracy"
+    """What fitness is: the accuracy, or accuracy * max(1, FLOPs of one image / flops_target) ** -flops_weight. Differs
+    from the paper if it is not accuracy."""
+    flops_target: Annotated[float, Meta(ge=1, le=1e30, extra={"fixed": True})] = 1e6
+    """With `accuracy-per-flops`: the FLOPs of one image up to which there is no penalty."""
+    flops_weight: Annotated[float, Meta(ge=0, le=10, extra={"fixed": True})] = 0.07
+    """With `accuracy-per-flops`: the exponent. At 0.07 (MnasNet), twice the FLOPs must bring 5 % more accuracy."""
+
+    def fitness(self, accuracy: float, flops: int) -> float:
+        """The fitness of a trained network with these FLOPs per image, 0 to 1.
+
+        A product, as in MnasNet (Tan et al., 2019): ten times the FLOPs cost the same share of the accuracy, no matter
+        where they are added, and no trained network ranks below one that could not be trained. FLOPs below the target
+        are free, because evolution begins with almost none: a first convolution, a hundred times more expensive and
+        not yet trained, would lose against the trivial network.
         """
         if self.kind == "accuracy":
             return accuracy
         return accuracy * float(max(1.0, flops / self.flops_target) ** -self.flops_weight)
-
-    @property
-    def untrained(self) -> float:
-        """The lowest possible fitness, for networks that could not be trained."""
-        return WORST if self.max_milliseconds else 0.0

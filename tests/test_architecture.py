@@ -14,10 +14,10 @@ LAYERS = (
     ("classifier", "dashboard", "study", "testing"),
     ("experiment",),
     ("workers", "analysis"),
-    ("export", "nn", "evolution", "data"),
+    ("settings", "export", "nn", "evolution", "data"),
     ("population", "mutations", "evaluation"),
     ("dna",),
-    ("settings", "registry", "errors"),
+    ("registry", "errors"),
 )
 PLACE_OF = {name: (row, column) for row, names in enumerate(LAYERS) for column, name in enumerate(names)}
 BORDERS = {

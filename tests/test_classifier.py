@@ -18,7 +18,9 @@ from genepool.errors import DataError, GenepoolError, NotFittedError
 from genepool.export import source as safetensors_form
 from tests.support.photographs import photographs
 
-SMALL = dict(time="0", individuals=5, workers=1, settings={"population_size": 4, "steps": 60, "mutations": 6})
+SMALL = dict(
+    time=None, individuals=5, workers=1, settings={"population.size": 4, "training.steps": 60, "breeding.mutations": 6}
+)
 
 
 @pytest.fixture(scope="module")

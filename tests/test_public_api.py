@@ -13,7 +13,14 @@ from genepool.experiment.start import find_start
 from genepool.mutations import MUTATIONS
 from genepool.settings import changed
 
-SMALL = {"time": 0.0, "individuals": 4, "population_size": 3, "steps": 20, "share": 0.0, "workers": 1}
+SMALL = {
+    "budget.time": None,
+    "budget.individuals": 4,
+    "population.size": 3,
+    "training.steps": 20,
+    "training_budget.share": None,
+    "workers.count": 1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +56,7 @@ def test_a_model_answers_and_is_saved(experiment, tmp_path):
 
 
 def test_a_run_that_is_ended_early_loses_nothing(experiment):
-    experiment.set({"individuals": 1000})
+    experiment.set({"budget.individuals": 1000})
 
     def enough():
         raise KeyboardInterrupt

@@ -16,7 +16,12 @@ from sklearn.utils.validation import check_array
 
 from genepool import ImageClassifier
 
-SMALL = dict(time="0", individuals=2, workers=1, settings={"population_size": 2, "steps": 60, "share": 0.0})
+SMALL = dict(
+    time=None,
+    individuals=2,
+    workers=1,
+    settings={"population.size": 2, "training.steps": 60, "training_budget.share": None},
+)
 
 QUICK = {
     "check_estimator_cloneable", "check_estimator_tags_renamed", "check_valid_tag_types", "check_estimator_repr",

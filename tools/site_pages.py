@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from msgspec.inspect import BoolType, DictType, FloatType, IntType, LiteralType
 from pygments.formatters import HtmlFormatter
 
-from genepool import settings as all_settings
 from genepool.cli import cli
-from genepool.mutations import ELEVEN, MUTATIONS
-from genepool.settings import PRESETS, Settings, to_values
+from genepool.mutations import MUTATIONS
+from genepool.mutations.base import ELEVEN
+from genepool.settings import FIELDS, PRESETS, SECTIONS, by_name
+from genepool.settings.sections import Field
 
 ROOT = Path(__file__).parent.parent
 STYLE = "h3 code { font-size: 1rem; }\ntd:first-child code { white-space: nowrap; }\n"
@@ -113,41 +116,32 @@ def _verb(command: click.Command, ctx: click.Context) -> str:
 
 
 def settings_page() -> str:
-    """Every setting: what it means, and its value in each preset."""
+    """Every setting by section, with meaning, bounds and preset values, and the departures from the paper."""
     intro = (
         "# Settings\n\n"
-        "A setting has one name everywhere: in TOML files (`--config`), on the command line (`--set name=value`,\n"
-        "`genepool set DIR name=value`), in Python and in records. The defaults are the preset `paper`; an empty cell\n"
-        "means: as in `paper`. These stay as they were when the experiment was made: "
-        + ", ".join(f"`{name}`" for name in all_settings.FIXED)
-        + ". All others may change while it runs."
+        "A setting has one name everywhere: `section.name` on the command line (`--set training.steps=500`,\n"
+        "`genepool set DIR training.steps=500`), in Python and in records; in TOML files (`--config`) a section is a\n"
+        "table. `none` means: not given, or no limit. The defaults are the preset `paper`; an empty cell means: as in\n"
+        "`paper`. Settings marked *fixed* cannot change after the experiment was created; all others can change while\n"
+        "it runs."
     )
     parts = [intro]
-    for title, fields in _sections():
-        rows = [(f"`{name}`", meaning, *_values(name)) for name, meaning in fields]
-        parts += [f"## {title}", _table(("setting", "meaning", "paper", "faithful", "laptop"), rows)]
-    return "\n\n".join(parts)
+    for section, struct in SECTIONS.items():
+        rows = [
+            (f"`{section}.{name}`", meaning, _bounds(FIELDS[f"{section}.{name}"]), *_values(f"{section}.{name}"))
+            for name, meaning in _meanings(struct).items()
+        ]
+        header = ("setting", "meaning", "allowed", "paper", "faithful", "laptop")
+        parts += [f"## {section}", inspect.cleandoc(struct.__doc__ or ""), _table(header, rows)]
+    return "\n\n".join([*parts, "## Departures from the paper", departures_table()])
 
 
-def _sections() -> list[tuple[str, list[tuple[str, str]]]]:
-    """The fields of Settings with their docstrings, under the comments that part them in the source."""
-    source = inspect.getsource(Settings)
-    headings = {
-        number: re.split(r"[.;]", line.strip(" #"))[0]
-        for number, line in enumerate(source.splitlines(), 1)
-        if line.startswith("    # ")
-    }
-    [struct] = ast.parse(source).body
-    assert isinstance(struct, ast.ClassDef)
-    found: list[tuple[str, list[tuple[str, str]]]] = []
-    for node, following in zip(struct.body, [*struct.body[1:], None], strict=True):
-        if not isinstance(node, ast.AnnAssign):
-            continue
-        title = [text for number, text in headings.items() if number < node.lineno][-1]
-        if not found or found[-1][0] != title:
-            found.append((title, []))
-        found[-1][1].append((ast.unparse(node.target), _docstring(following)))
-    return found
+def _meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """The fields of a section with their docstrings."""
+    [node] = ast.parse(inspect.getsource(struct)).body
+    assert isinstance(node, ast.ClassDef)
+    pairs = zip(node.body, [*node.body[1:], None], strict=True)
+    return {ast.unparse(one.target): _docstring(after) for one, after in pairs if isinstance(one, ast.AnnAssign)}
 
 
 def _docstring(node: ast.stmt | None) -> str:
@@ -156,29 +150,57 @@ def _docstring(node: ast.stmt | None) -> str:
     return ""
 
 
+def _bounds(field: Field) -> str:
+    """The values that a setting can have."""
+    match field.kind:
+        case LiteralType():
+            words = ", ".join(f"`{value}`" for value in field.kind.values)
+        case IntType() | FloatType():
+            low = f"from {field.kind.ge:g}" if field.kind.ge is not None else f"above {field.kind.gt:g}"
+            words = f"{low} to {field.kind.le:g}"
+        case BoolType():
+            words = "on, off"
+        case DictType():
+            words = "a table"
+        case _:
+            words = "a text"
+    return words + (" or none" if field.optional else "") + ("; *fixed*" if field.fixed else "")
+
+
 def _values(name: str) -> tuple[str, str, str]:
-    paper, *others = (to_values(PRESETS[preset])[name] for preset in ("paper", "faithful", "laptop"))
+    paper, *others = (by_name(PRESETS[preset])[name] for preset in ("paper", "faithful", "laptop"))
     first, second = ("" if value == paper else _shown(value) for value in others)
     return _shown(paper), first, second
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return "[by name](../guide/concepts.md#mutations)" if value else "all alike"
+        return "[by name](../guide/concepts.md#mutations)"
     if isinstance(value, bool):
         return "on" if value else "off"
-    return f"`{value}`" if value != "" else "none"
+    return "none" if value is None else f"`{value}`"
 
 
 def presets_table() -> str:
     """The settings in which the presets differ."""
-    rows = [(f"`{name}`", *_values(name)) for name in to_values(Settings()) if any(_values(name)[1:])]
+    rows = [(f"`{name}`", *_values(name)) for name in FIELDS if any(_values(name)[1:])]
     return _table(("setting", "paper", "faithful", "laptop"), rows)
+
+
+def departures_table() -> str:
+    """Every setting that can depart from the paper, with its value in each preset."""
+    rows = [
+        (f"`{section}.{name}`", meaning, *_values(f"{section}.{name}"))
+        for section, struct in SECTIONS.items()
+        for name, meaning in _meanings(struct).items()
+        if "iffers from the paper" in meaning
+    ]
+    return _table(("setting", "departure", "paper", "faithful", "laptop"), rows)
 
 
 def mutations_table() -> str:
     """Every mutation that comes with Genepool, the paper's first."""
-    laptop = PRESETS["laptop"].mutation_odds
+    laptop = PRESETS["laptop"].breeding.odds or {}
     names = [*ELEVEN, *(name for name in MUTATIONS if name not in ELEVEN)]
     rows = [
         (
@@ -217,4 +239,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "architecture.md": architecture,
     "changelog.md": changelog,
 }
-TABLES: dict[str, Callable[[], str]] = {"mutations": mutations_table, "presets": presets_table}
+TABLES: dict[str, Callable[[], str]] = {
+    "mutations": mutations_table,
+    "presets": presets_table,
+    "departures": departures_table,
+}

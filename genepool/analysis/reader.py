@@ -115,8 +115,10 @@ class Reader:
         self.sweep, self._listed = self._view.sweep_again(self._listed)
         before, self._up_to_date = self._up_to_date, {}
         for individual in self.sweep.individuals:
+            if individual.state in _TRANSIENT:
+                continue  # nothing of it was read, so it must not count as known later
             known = before.get(individual.id)
-            if known is not individual and individual.state not in _TRANSIENT:
+            if known is not individual:
                 seen = self._read(individual, known)
                 if seen is None:
                     continue

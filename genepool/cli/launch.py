@@ -55,7 +55,7 @@ def launch(
     handed_on = {"--data-dir": data_dir and data_dir.resolve(), "--device": device if device != "auto" else None}
     order = Order(
         directory=str(directory.resolve()),
-        workers=workers or experiment.settings().workers or 1,
+        workers=workers or experiment.settings().workers.count or 1,
         cpus=cpus_per_worker,
         gpus=gpus_per_worker,
         memory=names.size(memory) if memory else None,

@@ -27,7 +27,7 @@ def lineage(directory: Path, identity: str, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(chain))
         return
-    origin = experiment.settings().start.rpartition(" ")[0]
+    origin = (experiment.settings().experiment.start or "").rpartition(" ")[0]
     beginning = f"(the beginning: {shown(origin)})" if origin else "(the beginning)"
     apart = any(link.fitness != link.accuracy for link in chain)
     rows = [

@@ -51,7 +51,7 @@ def plugin_option(*, shown_to_verb: bool = False) -> Callable[[F], F]:
 PLUGIN = plugin_option()
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SET = click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Change a setting; may be repeated."
+    "--set", "assignments", multiple=True, metavar="SECTION.NAME=VALUE", help="Change a setting; may be repeated."
 )
 FORMAT = click.option(
     "--format", "name", type=click.Choice(["torch", "onnx", "source"]), default="torch", show_default=True

@@ -64,7 +64,7 @@ class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
             together=math.floor(1 / self.gpus) or 1 if self.gpus else None,
             plugins=tuple(map(_found_anywhere, [*named_by_environment(), *plugins])),
         )
-        if self.serve and experiment.settings().start:
+        if self.serve and experiment.settings().experiment.start is not None:
             raise SettingsError(
                 "An experiment with --start needs nodes that see its directory, not --serve-population."
             )
@@ -84,7 +84,7 @@ class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
                 work=run_worker,
                 options=lambda number: msgspec.structs.replace(options, number=number),
                 share=share,
-                wanted=lambda: experiment.settings().workers,
+                wanted=lambda: experiment.settings().workers.count or 0,
                 check=check,
                 logs=None if self.serve else directory / "logs",
             )

@@ -40,10 +40,10 @@ INTERRUPTED = 130
 @click.option("--flip/--no-flip", default=None, help="Whether mirror images are examples too.  [default: they are]")
 @click.option("--preset", help="laptop, faithful or paper.  [default: laptop]")
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="A TOML file of settings.")
-@click.option("--population", "population_size", type=int, help="Individuals to keep.")
+@click.option("--population", type=int, help="Individuals to keep.")
 @click.option("--workers", type=int, help="How many.  [default: the preset's; laptop: one a core]")
 @click.option("--steps", type=int, help="Training steps of each individual.")
-@click.option("--time", help="Budget: time, like 90s, 10m or 2h.")
+@click.option("--time", help="Budget: time, like 90s, 10m or 2h, or none.")
 @click.option("--individuals", type=int, help="Budget: individuals trained.")
 @click.option("--flops", type=float, help="Budget: FLOPs spent on training, like 1e15.")
 @click.option("--target", type=float, help="Budget: end when this fitness is reached, like 0.9.")
@@ -163,10 +163,9 @@ def _prepared(directory: Path, chosen: Settings, start: str | None, data_dir: Pa
 def _images(settings: Settings, data_dir: Path | None, engine: str) -> Source:
     """Opened, and for processes prepared: once, and not by all of them at the same time."""
     from genepool.data.dataset import prepare
-    from genepool.experiment import source_of
 
     with download_progress() as progress:
-        source = source_of(settings, data_dir, progress)
+        source = settings.data.open(data_dir, progress)
     if engine != "ray":  # whose nodes prepare their own
         prepare(source)
     return source
@@ -174,54 +173,70 @@ def _images(settings: Settings, data_dir: Path | None, engine: str) -> Source:
 
 def _experiment(directory: Path, chosen: Settings, start: Start | None) -> Experiment:
     from genepool.experiment import Experiment
-    from genepool.settings import to_values
+    from genepool.settings import differences
 
-    if start is None and (directory / "experiment.json").exists():
-        experiment = Experiment.open(directory)
-        old = to_values(experiment.settings())
-    else:
-        experiment = Experiment.create(directory, chosen, start)
-        old = {**to_values(chosen), "start": ""}
-    asked = to_values(chosen)
-    experiment.set({name: value for name, value in asked.items() if name != "start" and value != old[name]})
+    if start is not None or not (directory / "experiment.json").exists():
+        return Experiment.create(directory, chosen, start)
+    experiment = Experiment.open(directory)
+    experiment.set(differences(experiment.settings(), chosen))
     return experiment
 
 
 def _start(text: str, chosen: Settings, data_dir: Path | None) -> Start:
     from genepool.data.dataset import prepare
-    from genepool.experiment import source_of
     from genepool.experiment.start import find_start, require_fit
 
     with download_progress() as progress:
-        data = prepare(source_of(chosen, data_dir, progress))
+        data = prepare(chosen.data.open(data_dir, progress))
     start = find_start(text, data.channels)
     require_fit(start, data)
     return start
 
 
+SETTINGS = {
+    "data": "data.source",
+    "size": "data.size",
+    "flip": "data.flip",
+    "population": "population.size",
+    "workers": "workers.count",
+    "steps": "training.steps",
+    "time": "budget.time",
+    "individuals": "budget.individuals",
+    "flops": "budget.flops",
+    "target": "budget.target",
+    "plateau": "budget.plateau",
+    "objective": "objective.kind",
+    "max_parameters": "limits.parameters",
+    "max_flops": "limits.flops",
+    "max_milliseconds": "limits.milliseconds",
+    "seed": "experiment.seed",
+}
+"""The setting that each option changes."""
+
+
 def _changes(config: Path | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The file first, then the options of the command line."""
+    """The settings in the file first, then those of the options."""
     from genepool import settings as names
 
-    given = {name: value for name, value in options.items() if value is not None}
-    if "time" in given:
-        given["time"] = names.seconds(given["time"])
-    if "steps" in given:  # whoever says how many wants them for everybody
-        given = {"share": 0.0, "finish": 0.0, **given}
-    if "data" in given and Path(given["data"]).exists():
-        given["data"] = str(Path(given["data"]).resolve())  # workers may run in another folder
-    return {**(names.read_toml(config) if config else {}), **given}
+    given = {SETTINGS[option]: value for option, value in options.items() if value is not None}
+    if given.get("budget.time", "none") != "none":
+        given["budget.time"] = names.seconds(given["budget.time"])
+    if "training.steps" in given:  # the same number for every individual
+        given = {"training_budget.share": None, "final_phase.share": 0.0, **given}
+    if "data.source" in given and Path(given["data.source"]).exists():
+        given["data.source"] = str(Path(given["data.source"]).resolve())  # workers may run in another folder
+    return {**(names.flat(names.read_toml(config)) if config else {}), **given}
 
 
 def _workers(experiment: Experiment, device: str) -> int:
     """As many as are asked for; otherwise some for each GPU, or one a core."""
-    settings = experiment.settings()
-    if settings.workers or device == "cpu":
-        return settings.workers or os.cpu_count() or 1
+    workers = experiment.settings().workers
+    if workers.count or device == "cpu":
+        return workers.count or os.cpu_count() or 1
 
     from genepool.nn import gpus
 
-    return gpus(device) * settings.workers_per_gpu or os.cpu_count() or 1
+    return gpus(device) * workers.per_gpu or os.cpu_count() or 1
 
 
 @contextmanager

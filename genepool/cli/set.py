@@ -1,9 +1,4 @@
-"""`genepool set` and `genepool intervene`: changes to a running experiment.
-
-`genepool set`: settings that change while an experiment runs.
-
-`genepool intervene`: helps a running population out of a local optimum.
-"""
+"""`genepool set` and `genepool intervene`: changes to a running experiment."""
 
 from __future__ import annotations
 
@@ -17,19 +12,18 @@ from genepool.cli.options import DIRECTORY, PLUGIN
 @click.command("set")
 @DIRECTORY
 @PLUGIN
-@click.argument("assignments", metavar="NAME=VALUE...", nargs=-1, required=True)
+@click.argument("assignments", metavar="SECTION.NAME=VALUE...", nargs=-1, required=True)
 def set_(directory: Path, assignments: tuple[str, ...]) -> None:
-    """Changes settings of the experiment in DIR; workers go by them from their next step on."""
-    from genepool import settings as names
+    """Change settings of the experiment in DIR; workers use them from their next step on."""
     from genepool.experiment import Experiment
+    from genepool.settings import by_name, differences, override, written
 
     experiment = Experiment.open(directory)
     before = experiment.settings()
-    asked = names.override(before, assignments)
-    old, new = names.to_values(before), names.to_values(asked)
-    # No more than was asked for: somebody else may be changing the others.
-    version = experiment.set({name: value for name, value in new.items() if value != old[name]})
-    changes = [f"{name}: {old[name]} -> {new[name]}" for name in new if new[name] != old[name]]
+    # Only what was asked for: another process may be changing other settings.
+    new, old = differences(before, override(before, assignments)), by_name(before)
+    version = experiment.set(new)
+    changes = [f"{name}: {written(old[name])} -> {written(value)}" for name, value in new.items()]
     click.echo("\n".join([f"settings version {version}", *(changes or ["nothing changed"])]))
 
 

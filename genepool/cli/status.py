@@ -29,9 +29,9 @@ def _facts(directory: Path) -> dict[str, Any]:
     census, spent, best = found.census, found.spent, found.best
     return {
         "directory": str(directory),
-        "data": settings.data,
+        "data": settings.data.source,
         "settings_version": experiment.version(),
-        "population_size": settings.population_size,
+        "population_size": settings.population.size,
         "alive": census.alive,
         "training": census.training,
         "dead": census.dead,

@@ -62,7 +62,7 @@ def study(
         return
     if data is not None and Path(data).exists():
         data = str(Path(data).resolve())  # workers may run in another folder
-    changes = {"data": data, "flops": flops, "time": parsed(seconds) if seconds else None}
+    changes = {"data.source": data, "budget.flops": flops, "budget.time": parsed(seconds) if seconds else None}
     chosen = _narrowed(read_plan(plan, scale), repeats, only, {name: v for name, v in changes.items() if v is not None})
     folder = out or Path("studies") / (Path(plan).stem + ("" if scale == "laptop" else f"-{scale}"))
     begin_study(chosen, folder)
@@ -81,10 +81,10 @@ def _announced(plan: StudyPlan) -> str:
     """What is about to be done, and how it will be judged."""
     from genepool.study.statistics import told
 
-    settings = plan.settings_of(next(iter(plan.arms)), 1)
+    data = plan.settings_of(next(iter(plan.arms)), 1).data.source
     judged = "\n".join(f"  {name}: {told(name)}" for name in plan.statistics)
     return (
-        f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}, data {settings.data}\n"
+        f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}, data {data}\n"
         f"Statistics, decided now:\n{judged}"
     )
 
@@ -100,10 +100,10 @@ def _narrowed(plan: StudyPlan, repeats: int | None, only: tuple[str, ...], chang
         if arm not in plan.arms:
             raise SettingsError(f"The plan has no arm '{arm}'; {nearest(arm, list(plan.arms))}")
     settings = {**plan.settings, **changes}
-    if "time" in changes and "flops" not in changes:
-        settings.pop("flops", None)
-    if "flops" in changes and "time" not in changes:
-        settings["time"] = 0.0
+    if "budget.time" in changes and "budget.flops" not in changes:
+        settings.pop("budget.flops", None)
+    if "budget.flops" in changes and "budget.time" not in changes:
+        settings["budget.time"] = None
     return msgspec.structs.replace(
         plan,
         repeats=repeats or plan.repeats,

@@ -11,7 +11,7 @@ import click
 
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DEVICE, JSON, PLUGIN, SET, SIZE, THREADS
-from genepool.cli.text import amount, numbers, percent
+from genepool.cli.text import amount, percent
 from genepool.evaluation import Evaluation, Observer, Progress, TrainingRequest
 
 
@@ -52,38 +52,32 @@ def train(
     from genepool.dna import codec
 
     dna = codec.read(file)
-    chosen = [*assignments, *([f"steps={steps}"] if steps is not None else [])]
-    settings = presets.override(presets.preset(preset), chosen)
+    settings = presets.override(presets.preset(preset), assignments)
+    given = {"data.source": data, "data.size": size, "training.steps": steps}
+    settings = presets.changed(settings, {name: value for name, value in given.items() if value is not None})
 
     import msgspec
 
-    from genepool.data import open_source
     from genepool.data.dataset import prepare
     from genepool.data.paths import require_writable, save_file
-    from genepool.nn import choose_device, evaluator_for, prepare_process, read_weights
+    from genepool.nn.device import choose_device, prepare_process
+    from genepool.nn.evaluator import TorchEvaluator
+    from genepool.nn.weights import read_weights
 
     if out is not None:
         require_writable(out)
     prepare_process(threads)
     where = choose_device(device)
     with download_progress() as fetched:
-        flip = None if settings.flip else False
-        source = open_source(data, data_dir=data_dir, size=_size(size), flip=flip, progress=fetched)
+        source = settings.data.open(data_dir, fetched)
     images = prepare(source)
     inherited = (read_weights(parent),) if parent is not None else ()
-    evaluator = evaluator_for(images, settings, where)
-    with _progress(settings.steps) as observe:
+    evaluator = TorchEvaluator(images, settings.training, settings.limits, where, settings.objective)
+    with _progress(settings.training.steps) as observe:
         evaluation, weights = evaluator.evaluate(TrainingRequest(dna, seed=seed, inherited=inherited), observe)
     if out is not None and weights is not None:
         save_file(out, weights, "weights")
     click.echo(msgspec.json.encode(evaluation).decode() if as_json else _page(evaluation, out))
-
-
-def _size(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    height, width = numbers(text, "32x32")
-    return height, width
 
 
 @contextmanager

@@ -10,14 +10,14 @@ from genepool.analysis import Observer, spending
 from genepool.errors import SettingsError
 from genepool.evolution import Intervention, Spending
 from genepool.experiment import Experiment
-from genepool.settings import override, seconds, to_values
+from genepool.settings import by_name, differences, override, seconds
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of `POST /api/experiments/KEY/control`; one of the fields is given."""
 
     set: dict[str, str] = {}
-    """Settings by name, values as they are written on the command line."""
+    """Settings by name (`section.name`), values as they are written on the command line."""
     mutations: int = 0
     """So many at each reproduction..."""
     lasts: str = ""
@@ -32,11 +32,10 @@ def obey(observer: Observer, order: Order) -> dict[str, Any]:
     experiment = Experiment.open(observer.path)
     if order.set:
         before = experiment.settings()
-        asked = override(before, [f"{name}={value}" for name, value in order.set.items()])
-        old, new = to_values(before), to_values(asked)
-        return _done(experiment, experiment.set({name: new[name] for name in new if new[name] != old[name]}))
+        after = override(before, [f"{name}={value}" for name, value in order.set.items()])
+        return _done(experiment, experiment.set(differences(before, after)))
     if order.stop:
-        return _done(experiment, experiment.set({"individuals": max(1, _so_far(observer).individuals)}))
+        return _done(experiment, experiment.set({"budget.individuals": max(1, _so_far(observer).individuals)}))
     individuals, time = _while(order.lasts)
     intervention = Intervention(
         mutations=order.mutations, individuals=individuals, seconds=time, reset_weights=order.reset_weights
@@ -51,7 +50,7 @@ def _so_far(observer: Observer) -> Spending:
 
 
 def _done(experiment: Experiment, version: int | None) -> dict[str, Any]:
-    return {"settings_version": version, "settings": to_values(experiment.settings())}
+    return {"settings_version": version, "settings": by_name(experiment.settings())}
 
 
 def _while(text: str) -> tuple[int, float]:

@@ -13,7 +13,7 @@ from genepool.errors import GenepoolError, shown
 from genepool.experiment import Experiment
 from genepool.experiment.versions import settings_changes
 from genepool.population import FREE
-from genepool.settings import FIXED, to_values
+from genepool.settings import FIXED, by_name
 
 VERSION = 2
 """The version of the API; fields may be added under the same number."""
@@ -102,7 +102,7 @@ def records(observer: Observer) -> dict[str, Any]:
 def _settings(observer: Observer, experiment: Experiment) -> dict[str, Any]:
     settings = experiment.settings()
     return {
-        "settings": to_values(settings),
+        "settings": by_name(settings),
         "fixed": list(FIXED),
         "settings_version": experiment.version(),
         "budget": msgspec.to_builtins(experiment.terms().budget),

@@ -17,6 +17,7 @@ from genepool.dashboard import documents
 from genepool.dashboard.individual import Details
 from genepool.errors import GenepoolError, PopulationFormatError, shown
 from genepool.population import Files, read_manifest
+from genepool.settings import flat
 
 DEEPEST = 4
 """Levels of folders in which experiments are found."""
@@ -197,4 +198,9 @@ def summary(found: Found) -> dict[str, Any]:
         manifest = read_manifest(Files(), str(found.path))
     except GenepoolError as error:
         return {**facts, "data": "", "created": None, "trouble": shown(str(error))}
-    return {**facts, "data": str(manifest.settings.get("data", "")), "created": manifest.created, "trouble": ""}
+    return {
+        **facts,
+        "data": str(flat(manifest.settings).get("data.source", "")),
+        "created": manifest.created,
+        "trouble": "",
+    }

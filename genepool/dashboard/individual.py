@@ -192,8 +192,8 @@ def image_of(settings: Settings, dna: DNA, evaluation: Evaluation) -> Image | No
     from genepool.data import SOURCES
 
     try:
-        if settings.data in SOURCES:
-            known = SOURCES.get(settings.data)
+        if settings.data.source in SOURCES:
+            known = SOURCES.get(settings.data.source)
             return Image(Shape(known.height, known.width, known.channels), known.classes)
         return next(filter(None, (_fitting(settings, dna, evaluation, channels) for channels in (3, 1))), None)
     except (GenepoolError, ImportError):
@@ -207,11 +207,10 @@ def _fitting(settings: Settings, dna: DNA, evaluation: Evaluation, channels: int
         return None
 
     def operations(shape: Shape) -> int:
-        return requirements(dna, shape, classes + 1, settings.batch).forward.total
+        return requirements(dna, shape, classes + 1, settings.training.batch).forward.total
 
-    if settings.size:
-        height, width = (int(side) for side in settings.size.split("x"))
-        shape = Shape(height, width, channels)
+    if (size := settings.data.height_and_width) is not None:
+        shape = Shape(*size, channels)
     else:
         wanted, sides = evaluation.flops_forward, range(1, _LARGEST_SIDE)
         side = bisect_left(sides, wanted, key=lambda side: operations(Shape(side, side, channels))) + 1

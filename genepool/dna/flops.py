@@ -232,19 +232,3 @@ def capacity(dna: DNA, image: Shape, classes: int) -> Capacity:
     """The size of a network: exact, since a batch of several images shares some of its operations."""
     one = requirements(dna, image, classes, batch=1)
     return Capacity(one.parameters, one.forward.total)
-
-
-class CapacityLimit(NamedTuple):
-    """The limits of a search; the search space itself has none."""
-
-    parameters: int
-    flops: float = 0.0
-    """Of one image, forward; 0: any number."""
-
-    def fault(self, of: Capacity) -> str | None:
-        """Why a network of that size is too large, or None."""
-        if of.parameters > self.parameters:
-            return f"{of.parameters:,} parameters are over the limit of {self.parameters:,}; raise max_parameters."
-        if self.flops and of.flops > self.flops:
-            return f"{of.flops:,} FLOPs an image are over the limit of {self.flops:,.0f}; raise max_flops."
-        return None

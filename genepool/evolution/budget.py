@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,15 +43,17 @@ class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of an experiment; 0 means no limit."""
+    """When the experiment ends: as soon as one of these limits is reached. None: no limit."""
 
-    time: float = 0.0
+    time: Annotated[float, Meta(gt=0, le=1e10)] | None = None
     """Seconds."""
-    individuals: int = 0
-    flops: float = 0.0
-    target: float = 0.0
-    """The fitness to reach."""
-    plateau: int = 0
+    individuals: Annotated[int, Meta(ge=1, le=10**12)] | None = None
+    """Individuals trained."""
+    flops: Annotated[float, Meta(gt=0, le=1e30)] | None = None
+    """FLOPs spent on all individuals together."""
+    target: Annotated[float, Meta(gt=0, le=1)] | None = None
+    """A fitness to reach."""
+    plateau: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     """Individuals in a row without a new best."""
 
     @property
@@ -60,8 +63,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     def use(self, spent: Spending) -> BudgetUse:
         """Return the use of the limit that is nearest; only time and FLOPs can be divided among trainings."""
-        by_time = BudgetUse(used=spent.seconds, total=self.time)
-        by_flops = BudgetUse(used=spent.flops, total=self.flops, unit="flops")
+        by_time = BudgetUse(used=spent.seconds, total=self.time or 0.0)
+        by_flops = BudgetUse(used=spent.flops, total=self.flops or 0.0, unit="flops")
         return max((by_time, by_flops), key=lambda use: (use.fraction, use.total))
 
     def over(self, spent: Spending) -> str | None:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from genepool.dna import DNA, Capacity, CapacityLimit, Shape, StepTime, capacity, cropped, step_time
-from genepool.dna import modest as modest_network
+from genepool.dna import DNA, Capacity, Shape, StepTime, capacity, cropped, step_time
+from genepool.dna.zoo import modest as modest_network
 from genepool.errors import ModelTooLargeError
-from genepool.evaluation import TrainingBudget
+from genepool.evaluation import Limits, TrainingBudget
 from genepool.evolution.training import dna_of, training_budget_of
 from genepool.population import Individual, Population
 
@@ -54,9 +54,9 @@ class ChildLimits(NamedTuple):
         measured = float(result.metrics.get("step_seconds") or 0.0) * max(1, budget.threads)
         return measured / self.step_time(dna_of(birth), budget.crop).seconds if measured else 1.0
 
-    def within(self, limit: CapacityLimit) -> IsAllowed:
+    def within(self, limits: Limits) -> IsAllowed:
         """Allow children that are not too large."""
-        return lambda child: limit.fault(self.capacity(child)) is None
+        return lambda child: limits.fault(self.capacity(child)) is None
 
 
 def child_limits_for(image: Shape, classes: int, batch: int) -> ChildLimits:

@@ -6,9 +6,10 @@ settings that says until when it lasts, in totals of the experiment, so it ends 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from genepool.errors import SettingsError
 from genepool.evolution.budget import Spending
@@ -17,34 +18,39 @@ from genepool.evolution.budget import Spending
 class Escape(msgspec.Struct, frozen=True, kw_only=True):
     """When a population counts as trapped, and the phase of more mutations that may free it."""
 
-    alarm: int = 0
-    """Individuals without a new best after which it counts as trapped; 0: never."""
-    quiet_until: int = 0
-    """Before so many individuals the alarm does not ring: what was last done against it needs its time."""
-    auto: int = 0
-    """Individuals that a phase lasts which begins by itself with the alarm; 0: none does."""
-    mutations: int = 5
-    """At each reproduction during the phase."""
-    individuals: int = 0
-    """The phase lasts until so many have been trained in all; 0: no limit of this kind."""
-    seconds: float = 0.0
-    """The phase lasts until the experiment has taken so long in all; 0: no limit of this kind."""
+    alarm: Annotated[int, Meta(ge=1, le=10**12)] | None = None
+    """Individuals in a row without a new best after which an alarm is shown; none: no alarm."""
+    auto: Annotated[int, Meta(ge=1, le=10**12)] | None = None
+    """Differs from the paper if given: individuals that a phase of `escape.mutations` lasts that begins by itself with
+    the alarm; none: only the alarm."""
+    mutations: Annotated[int, Meta(ge=1, le=1000)] = 5
+    """Mutations per reproduction during an escape."""
+    individuals: Annotated[int, Meta(ge=1, le=10**12)] | None = None
+    """The escape ends when this many individuals have been trained in total; set by `genepool intervene`."""
+    time: Annotated[float, Meta(gt=0, le=1e11)] | None = None
+    """The escape ends when the experiment has taken this many seconds in total; set by `genepool intervene`."""
+    quiet_until: Annotated[int, Meta(ge=0, le=10**12)] = 0
+    """The alarm is silent until this many individuals have been trained in total: the last intervention needs time to
+    work. Set by `genepool intervene`."""
+    reset_version: Annotated[int, Meta(ge=0, le=10**6)] = 0
+    """Individuals born under older versions of the settings pass on no weights and are trained again from fresh ones;
+    set by `genepool intervene --reset-weights`."""
 
     @property
     def matters(self) -> bool:
         """Whether anybody must know what has been spent."""
-        return bool(self.alarm or self.individuals or self.seconds)
+        return bool(self.alarm or self.individuals or self.time)
 
     def lasts(self, spent: Spending) -> bool:
         """Whether this is the phase of more mutations."""
         by_count = not self.individuals or spent.individuals < self.individuals
-        by_time = not self.seconds or spent.seconds < self.seconds
-        return bool(self.individuals or self.seconds) and by_count and by_time
+        by_time = not self.time or spent.seconds < self.time
+        return bool(self.individuals or self.time) and by_count and by_time
 
     def rings(self, spent: Spending) -> bool:
         """Whether nothing has got better for too long."""
         waited = min(spent.since_best, spent.individuals - self.quiet_until)
-        return bool(self.alarm) and waited >= self.alarm and not self.lasts(spent)
+        return self.alarm is not None and waited >= self.alarm and not self.lasts(spent)
 
     def is_due(self, spent: Spending) -> bool:
         """Whether a phase should begin by itself. Differs from the paper: there people began it."""
@@ -54,7 +60,7 @@ class Escape(msgspec.Struct, frozen=True, kw_only=True):
         """What there is to say about it, or nothing."""
         if self.lasts(spent):
             counts = [f"{self.individuals} individuals"] if self.individuals else []
-            times = [f"{self.seconds:.0f} s"] if self.seconds else []
+            times = [f"{self.time:.0f} s"] if self.time else []
             return f"{self.mutations} mutations at each reproduction until {' or '.join(counts + times)} in all"
         if self.rings(spent):
             return f"ALARM: {spent.since_best} individuals without a better one"
@@ -88,14 +94,14 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(parts + ([f"population {self.population}"] if self.population else []))
 
     def changes(self, spent: Spending, version: int) -> dict[str, Any]:
-        """The settings that change, where so much has been spent and this will be their version."""
-        changes: dict[str, Any] = {"alarm_quiet_until": spent.individuals + self.individuals}
+        """The settings that change, by name, given what has been spent and the version that they will have."""
+        changes: dict[str, Any] = {"escape.quiet_until": spent.individuals + self.individuals}
         if self.mutations:
-            changes["escape_mutations"] = self.mutations
-            changes["escape_individuals"] = spent.individuals + self.individuals if self.individuals else 0
-            changes["escape_time"] = spent.seconds + self.seconds if self.seconds else 0.0
+            changes["escape.mutations"] = self.mutations
+            changes["escape.individuals"] = spent.individuals + self.individuals if self.individuals else None
+            changes["escape.time"] = spent.seconds + self.seconds if self.seconds else None
         if self.reset_weights:
-            changes["reset_version"] = version
+            changes["escape.reset_version"] = version
         if self.population:
-            changes["population_size"] = self.population
+            changes["population.size"] = self.population
         return changes

@@ -7,9 +7,10 @@ cores of a machine.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+from msgspec import Meta
 
 from genepool.evolution.budget import BudgetUse
 from genepool.evolution.training import SHORTEST, Job
@@ -27,8 +28,8 @@ PAUSE = 0.05
 class FinalPhase(msgspec.Struct, frozen=True, kw_only=True):
     """When the final phase begins."""
 
-    share: float = 0.0
-    """The fraction of the budget at its end; 0: there is no final phase."""
+    share: Annotated[float, Meta(ge=0, le=0.9)] = 0.0
+    """Differs from the paper if it is not 0: the last share of the budget, in which only the best trains on."""
 
     def has_begun(self, use: BudgetUse) -> bool:
         """Whether it is time to train only the best."""

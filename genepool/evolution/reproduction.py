@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from genepool.dna import DNA, Shape, encode_in_a_line, in_steps, initial
 from genepool.errors import ConcurrencyError, InvalidDNAError, MutationError, PopulationTooSmallError
@@ -35,20 +36,27 @@ UNCHANGED = frozenset({COPY, RENEWAL})
 class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """How children are made."""
 
-    learning_rate: float = 0.1
-    """The learning rate of the first individuals."""
-    mutations: int = 1
+    learning_rate: Annotated[float, Meta(ge=1e-12, le=1e6)] = 0.1
+    """Learning rate of the initial individuals."""
+    mutations: Annotated[int, Meta(ge=1, le=1000)] = 1
     """Mutations per reproduction, one after another."""
-    odds: Mapping[str, float] | None = None
-    """Relative odds by mutation; None: the paper's eleven mutations with equal odds."""
-    width_step: int = 1
-    """Widths are rounded to multiples of this number."""
+    odds: Annotated[dict[str, Annotated[float, Meta(ge=0, lt=1e9)]], Meta(min_length=1)] | None = None
+    """Odds of the mutations by name. Differs from the paper if given: the paper's eleven have equal odds."""
     recombination: Literal["off", "probabilities", "weights", "fusion"] = "off"
-    """What a child inherits from a second parent."""
-    recombination_odds: float = 0.0
-    """The fraction of children with two parents."""
-    lacking: tuple[str, ...] = ()
-    """Mutations with odds that this process lacks. The record names them, because they change the draw."""
+    """Differs from the paper's main results if not off: children of two parents, which pass on the odds of mutations
+    (these then evolve too), mix their weights, or are fused side by side."""
+    recombination_odds: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    """With `recombination`: the share of children that have two parents."""
+    width_step: Annotated[int, Meta(ge=1, le=1024)] = 1
+    """Differs from the paper if it is not 1: mutations round widths to multiples of it, which take no longer than the
+    widths in between."""
+
+    def without(self, lacking: Collection[str]) -> Breeding:
+        """The same rules in a process that lacks these mutations."""
+        if self.odds is None or not lacking:
+            return self
+        odds = {name: weight for name, weight in self.odds.items() if name not in lacking}
+        return msgspec.structs.replace(self, odds=odds)
 
 
 class Founder(NamedTuple):
@@ -128,7 +136,7 @@ class Reproduction:
             training_seed=self.rng.getrandbits(63),
             settings_version=self.rules.version,
             training_budget=msgspec.to_builtins(budget),
-            lacking=self.rules.breeding.lacking if drawn_alone else (),
+            lacking=self.rules.lacking if drawn_alone else (),
         )
         individual = self.population.create(birth, parents=weights_from)
         return Job(individual, birth, offspring.dna, weights_from)
@@ -144,24 +152,24 @@ class Reproduction:
         return self.rules.training_budget.budget(
             self.use,
             final_phase=self.rules.final_phase,
-            max_steps=self.rules.max_steps,
+            max_steps=self.rules.training.steps,
             trivial=trivial,
             rival=rival,
         )
 
     def _rival(self, parent: Individual) -> float:
         """Return the accuracy that a child races against; the parent's fitness may be something else."""
-        if not self.rules.training_budget.racing:
+        if self.rules.training_budget.racing is None:
             return 0.0
         return float(self.population.read_result(parent).metrics.get("accuracy") or parent.fitness or 0.0)
 
     def _is_allowed(self, parent: Individual, budget: TrainingBudget) -> IsAllowed:
         """Return the test that a child must pass to be born."""
-        tests = []
-        if steps := self.rules.child_steps:
-            tests.append(self.limits.affordable(budget, steps, self.population, parent))
-        if self.rules.max_capacity is not None:
-            tests.append(self.limits.within(self.rules.max_capacity))
+        tests, limits = [], self.rules.limits
+        if limits.child_steps is not None:
+            tests.append(self.limits.affordable(budget, limits.child_steps, self.population, parent))
+        if limits.redraw:
+            tests.append(self.limits.within(limits))
         return lambda child: all(test(child) for test in tests)
 
     def _second_parent(self, first: Individual) -> Individual | None:

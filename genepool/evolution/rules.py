@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from genepool.dna import CapacityLimit
+from genepool.evaluation import Limits, Training
 from genepool.evolution import set_point
 from genepool.evolution.final_phase import FinalPhase
 from genepool.evolution.reproduction import Breeding
@@ -22,16 +22,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection = tournament
     set_point: SetPoint = set_point.damped
     breeding: Breeding = Breeding()
+    lacking: tuple[str, ...] = ()
+    """Mutations with odds that this process lacks. The record names them, because they change the draw."""
     training_budget: TrainingBudgetRules = TrainingBudgetRules()
     final_phase: FinalPhase = FinalPhase()
-    max_steps: int = 0
-    """The most steps of an individual whose training budget is time or FLOPs; 0: no limit."""
-    child_steps: int = 0
-    """Steps that a child's training budget must be enough for; 0: any child may be born."""
-    max_capacity: CapacityLimit | None = None
-    """The limit for children, beyond which mutations are drawn again; None: every child is born."""
-    checkpoint_every: float = 60.0
-    """Seconds between two checkpoints of a training."""
+    training: Training = Training()
+    limits: Limits = Limits()
     reset_version: int = 0
     """The weights of individuals born under an older version are discarded."""
     can_reproduce: bool = True

@@ -6,7 +6,10 @@ that is too many for the first networks, which are worthless, and too few for th
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from genepool.evaluation import AS_CONFIGURED, Race, TrainingBudget
@@ -26,16 +29,19 @@ LONGER = 1.5
 class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules that give each training its budget; by default every training is as the settings say."""
 
-    share: float = 0.0
-    """The budget of an individual, as a fraction of what the experiment has used so far; 0: a fixed number of steps."""
-    first_share: float = 0.02
-    """The smallest budget of an individual, as a fraction of the experiment's budget."""
-    early_crop: float = 1.0
-    """The side of the crops during the first half of the budget, as a fraction of the image's side."""
-    cooling: float = 0.0
-    """How much the learning rates fall by the end of the budget, as a fraction."""
-    racing: float = 0.0
-    """The fraction of a training after which a child is compared with its parent; 0: never."""
+    share: Annotated[float, Meta(gt=0, le=1)] | None = None
+    """Differs from the paper if given: the time of an individual as a share of the time elapsed, instead of a fixed
+    number of steps."""
+    first_share: Annotated[float, Meta(ge=0, le=1)] = 0.02
+    """With `share`: the least time of an individual, as a share of the whole budget."""
+    early_crop: Annotated[float, Meta(ge=0.2, le=1)] = 1.0
+    """Differs from the paper if it is not 1: side of the crops in the first half of the budget, as a share of the
+    image's."""
+    cooling: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Differs from the paper if it is not 0: the share by which learning rates have fallen when the budget is spent."""
+    racing: Annotated[float, Meta(gt=0, le=0.95)] | None = None
+    """Differs from the paper if given: the share of a child's training after which it is stopped if it clearly loses
+    against its parent, and gets more time if it clearly wins."""
 
     def budget(
         self,
@@ -53,21 +59,13 @@ class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
         """
         final = final_phase.has_begun(use)
         budget = self._time(use, final_phase, max_steps, trivial)
-        if not self.racing or not rival or final:
+        if self.racing is None or not rival or final:
             return budget
-        stretch = round(self._stretch(budget, use), 4)
+        stretch = round(_stretch(self.racing, budget, use), 4)
         return replace(budget, race=Race(look=self.racing, rival=rival, stretch=stretch))
 
-    def _stretch(self, budget: TrainingBudget, use: BudgetUse) -> float:
-        """Return how much longer the part after the comparison may become without exceeding the budget."""
-        rest = (1 - self.racing) * (budget.seconds or budget.flops)
-        if not rest:
-            return LONGER
-        spare = (_usable(use.left) if budget.seconds else use.left) - (budget.seconds or budget.flops)
-        return min(LONGER, 1.0 + max(0.0, spare) / rest)
-
     def _time(self, use: BudgetUse, final_phase: FinalPhase, max_steps: int, trivial: bool) -> TrainingBudget:
-        if not self.share or not use.total:
+        if self.share is None or not use.total:
             return AS_CONFIGURED
         final = final_phase.has_begun(use) and not trivial
         wanted = use.left if final else max(self.first_share * use.total, self.share * use.used)
@@ -87,3 +85,12 @@ class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
 
 def _usable(left: float) -> float:
     return max(SAFETY * left, left - ENOUGH)
+
+
+def _stretch(racing: float, budget: TrainingBudget, use: BudgetUse) -> float:
+    """Return how much longer the part after the comparison may become without exceeding the budget."""
+    rest = (1 - racing) * (budget.seconds or budget.flops)
+    if not rest:
+        return LONGER
+    spare = (_usable(use.left) if budget.seconds else use.left) - (budget.seconds or budget.flops)
+    return min(LONGER, 1.0 + max(0.0, spare) / rest)

@@ -99,7 +99,7 @@ class Worker:
 
     def train(self, job: Job) -> None:
         """Train an individual and make it alive."""
-        self.trainer.train(job, self.rules.checkpoint_every)
+        self.trainer.train(job, self.rules.training.checkpoint_every)
 
     def _reproduction(self) -> Reproduction:
         return Reproduction(

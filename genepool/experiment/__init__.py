@@ -4,15 +4,7 @@ No logic of its own: what evolves is in evolution/, what is stored in population
 """
 
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.rules import (
-    CurrentRules,
-    breeding_of,
-    budget_of,
-    escape_of,
-    final_phase_of,
-    lacking_mutations,
-    source_of,
-)
+from genepool.experiment.rules import CurrentRules, lacking_mutations
 from genepool.experiment.stopping import Accounts, StopCondition
 
 __all__ = [
@@ -20,10 +12,5 @@ __all__ = [
     "Accounts",
     "CurrentRules",
     "StopCondition",
-    "breeding_of",
-    "budget_of",
-    "escape_of",
-    "final_phase_of",
-    "source_of",
     "lacking_mutations",
 ]

@@ -110,10 +110,15 @@ def measured_before(experiment: Experiment, identity: str) -> float | None:
 def measure(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
     """Measure the test accuracy of an individual with these weights. Workers never call this."""
     from genepool.data.dataset import prepare
-    from genepool.nn import choose_device, evaluator_for, from_bytes, inherit_weights, test_accuracy
+    from genepool.nn.device import choose_device
+    from genepool.nn.evaluator import TorchEvaluator
+    from genepool.nn.final_test import test_accuracy
+    from genepool.nn.inheritance import inherit_weights
+    from genepool.nn.weights import from_bytes
 
     data = prepare(source)
-    evaluator = evaluator_for(data, experiment.settings(row.birth.settings_version), choose_device(device))
+    settings = experiment.settings(row.birth.settings_version)
+    evaluator = TorchEvaluator(data, settings.training, settings.limits, choose_device(device))
     model = evaluator.unfold(row.dna, seed=0)
     if inherit_weights(model, from_bytes(weights)).fresh:
         raise DataError(f"The weights of individual {row.id} do not fit its DNA; run `genepool check`.")

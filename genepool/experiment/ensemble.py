@@ -69,13 +69,13 @@ def check_same_data(experiments: Sequence[Experiment]) -> None:
     paths = [experiment.path.resolve() for experiment in experiments]
     if len(set(paths)) < len(paths):
         raise SettingsError("An experiment was given twice; an ensemble takes each population once.")
-    first = experiments[0].settings()
+    first = experiments[0].settings().data
     for experiment in experiments[1:]:
-        other = experiment.settings()
-        if (other.data, other.size) != (first.data, first.size):
+        other = experiment.settings().data
+        if (other.source, other.size) != (first.source, first.size):
             raise SettingsError(
-                f"'{shown(experiments[0].path)}' uses '{shown(first.data)}' and '{shown(experiment.path)}' uses "
-                f"'{shown(other.data)}'; an ensemble needs experiments on the same images."
+                f"'{shown(experiments[0].path)}' uses '{shown(first.source)}' and '{shown(experiment.path)}' uses "
+                f"'{shown(other.source)}'; an ensemble needs experiments on the same images."
             )
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -39,17 +39,7 @@ from genepool.evolution import (
     Worker,
     child_limits_for,
 )
-from genepool.experiment.rules import (
-    CurrentRules,
-    budget_of,
-    check_names,
-    escape_of,
-    final_phase_of,
-    lacking_mutations,
-    lacking_rules,
-    rules_of,
-    source_of,
-)
+from genepool.experiment.rules import CurrentRules, check_names, lacking_mutations, lacking_rules, rules_of
 from genepool.experiment.start import Start, keep, recall
 from genepool.experiment.stopping import StopCondition
 from genepool.population import (
@@ -65,8 +55,19 @@ from genepool.population import (
     read_config,
     read_manifest,
 )
-from genepool.registry import forget_installed
-from genepool.settings import FIXED, Settings, changed, from_values, to_values
+from genepool.registry import look_again
+from genepool.settings import (
+    FIXED,
+    Settings,
+    by_name,
+    changed,
+    differences,
+    fixed_and_tunable,
+    flat,
+    from_values,
+    to_values,
+    written,
+)
 from genepool.workers.local import LocalPool
 
 if TYPE_CHECKING:
@@ -95,8 +96,9 @@ class Experiment:
         With a start (genepool.experiment.start) its first individuals are that network, not the trivial one.
         """
         path = Path(path)
+        settings = from_values(to_values(settings))  # structs made in Python are unchecked
         if start is not None:
-            settings = changed(settings, {"start": start.setting})
+            settings = changed(settings, {"experiment.start": start.setting})
         check_names(settings)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -106,12 +108,16 @@ class Experiment:
         others = [entry for entry in path.iterdir() if not entry.name.startswith("new-")]
         if others and not (path / "experiment.json").exists():
             raise PopulationFormatError(f"'{shown(path)}' is not empty and not an experiment; choose another.")
-        fixed, tunable = _parted(to_values(settings))
+        fixed, tunable = fixed_and_tunable(settings)
         manifest = DirectoryPopulation.establish(
-            path, population_size=settings.population_size, lease=settings.lease, settings=fixed, tunable=tunable
+            path,
+            population_size=settings.population.size,
+            lease=settings.population.lease,
+            settings=fixed,
+            tunable=tunable,
         )
         experiment = cls(path, manifest)
-        experiment._refuse_other(fixed)
+        experiment._refuse_other(settings)
         if start is not None:
             keep(start, path)
         return experiment
@@ -122,9 +128,9 @@ class Experiment:
         files = files or Files()
         return cls(Path(path), read_manifest(files, os.fspath(path)), files)
 
-    def _refuse_other(self, fixed: dict[str, Any]) -> None:
-        there = {**_parted(to_values(Settings()))[0], **self.manifest.settings}  # one that is new has its default
-        other = [f"{name} is {there[name]!r}, not {fixed[name]!r}" for name in FIXED if there[name] != fixed[name]]
+    def _refuse_other(self, settings: Settings) -> None:
+        there, here = by_name(from_values(self.manifest.settings)), by_name(settings)
+        other = [f"{name} is {there[name]!r}, not {here[name]!r}" for name in FIXED if there[name] != here[name]]
         if other:
             raise SettingsError(
                 f"'{shown(self.path)}' is an experiment with other settings ({'; '.join(other)}); "
@@ -145,11 +151,11 @@ class Experiment:
         number = self.version() if version is None else version
         if number not in self._settings:
             _, tunable = read_config(self._files, str(self.path), number)
-            self._settings[number] = from_values({**self.manifest.settings, **tunable})
+            self._settings[number] = changed(Settings(), {**flat(self.manifest.settings), **flat(tunable)})
         return self._settings[number]
 
-    def set(self, changes: dict[str, Any]) -> int:
-        """Publishes settings with some values changed, if any is; workers take them before their next step."""
+    def set(self, changes: Mapping[str, Any]) -> int:
+        """Publishes settings with some values changed, by name; workers use them from their next step on."""
         while True:
             version = self.version()
             now = self.settings(version)
@@ -157,9 +163,9 @@ class Experiment:
             if new == now:
                 return version
             check_names(new, before=now)
-            self._refuse_other(_parted(to_values(new))[0])
-            told = [f"{name}={value}" for name, value in to_values(new).items() if value != to_values(now)[name]]
-            if self._publish(version + 1, new, "set " + " ".join(told)):
+            self._refuse_other(new)
+            assignments = [f"{name}={written(value)}" for name, value in differences(now, new).items()]
+            if self._publish(version + 1, new, "set " + " ".join(assignments)):
                 return version + 1
 
     def intervene(self, intervention: Intervention, spent: Spending, *, who: str = "", version: int = 0) -> int | None:
@@ -174,7 +180,7 @@ class Experiment:
 
     def _publish(self, version: int, settings: Settings, what: str, label: str = "", who: str = "") -> bool:
         note = Published(who=who or _user(), when=round(time.time(), 3), what=what, label=label)
-        return publish_version(self._files, str(self.path), version, _parted(to_values(settings))[1], note)
+        return publish_version(self._files, str(self.path), version, fixed_and_tunable(settings)[1], note)
 
     def published(self) -> dict[int, Published]:
         """Who changed the settings, when and how, by version."""
@@ -212,7 +218,7 @@ class Experiment:
             except (ConcurrencyError, DataError):  # collected, or damaged
                 return False
 
-        return front(self.history().finished(), self.settings().batch, has_weights)
+        return front(self.history().finished(), self.settings().training.batch, has_weights)
 
     def observe(self) -> Observer:
         """An observer, which has read nothing yet."""
@@ -228,7 +234,7 @@ class Experiment:
     def terms(self) -> Terms:
         """The settings in force that a status depends on."""
         settings = self.settings()
-        return Terms(budget=budget_of(settings), escape=escape_of(settings), final_phase=final_phase_of(settings))
+        return Terms(budget=settings.budget, escape=settings.escape, final_phase=settings.final_phase)
 
     def best(self) -> Row | None:
         """The living individual of highest fitness, or None if nobody is alive yet."""
@@ -271,7 +277,7 @@ class Experiment:
         self.require_rules()
         prepare(self.source())  # once, and not by all workers at the same time; bad images are told of here
         words = [word for plugin in plugins for word in ("--plugin", plugin)]
-        pool = LocalPool(self.path, self.settings().workers or os.cpu_count() or 1, words)
+        pool = LocalPool(self.path, self.settings().workers.count or os.cpu_count() or 1, words)
         try:
             pool.work(look)
         except BaseException:
@@ -280,14 +286,14 @@ class Experiment:
 
     def source(self, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
         """The images, wherever they are on this machine."""
-        return source_of(self.settings(), data_dir, progress)
+        return self.settings().data.open(data_dir, progress)
 
     def founder(self) -> Founder | None:
         """What its first individuals are, where they are not trivial."""
-        settings = self.settings()
-        if not settings.start:
+        setting = self.settings().experiment.start
+        if setting is None:
             return None
-        start = recall(settings.start, self.path)
+        start = recall(setting, self.path)
         return Founder(start.dna, start.weights)
 
     def evaluators(
@@ -297,17 +303,19 @@ class Experiment:
 
         On a GPU the bytes are its own, shared by so many workers.
         """
-        from genepool.nn import choose_device, evaluator_for, gpus, share_of_gpu
+        from genepool.nn.device import choose_device, gpus, share_of_gpu
+        from genepool.nn.evaluator import TorchEvaluator
 
         where = choose_device(device, number)
         if where.type == "cuda":  # networks live there, so that memory is what they must fit into
-            settings = self.settings()
-            together = together or -(-settings.workers // gpus(device)) or settings.workers_per_gpu
+            workers = self.settings().workers
+            together = together or -(-(workers.count or 0) // gpus(device)) or workers.per_gpu
             memory = share_of_gpu(where, together)
 
         @lru_cache(maxsize=8)
         def of_version(version: int) -> Evaluator:
-            return evaluator_for(data, self.settings(version), where, memory)
+            settings = self.settings(version)
+            return TorchEvaluator(data, settings.training, settings.limits, where, settings.objective, memory)
 
         return of_version
 
@@ -320,8 +328,8 @@ class Experiment:
 
     def _rules_of(self, version: int, escaping: bool) -> Rules:
         settings = self.settings(version)
-        forget_installed()
-        self._tell(lacking_mutations(settings), lacking_rules(settings))
+        look_again()
+        self._tell(lacking_mutations(settings.breeding), lacking_rules(settings))
         return rules_of(settings, version, escaping=escaping)
 
     def _tell(self, lacking: tuple[str, ...], barren: tuple[str, ...]) -> None:
@@ -334,7 +342,7 @@ class Experiment:
 
     def child_limits(self, data: Dataset) -> ChildLimits:
         """Return what is known about networks on these images before they are trained."""
-        return child_limits_for(data.image, len(data.classes), self.manifest.settings["batch"])
+        return child_limits_for(data.image, len(data.classes), self.settings().training.batch)
 
     def worker(
         self,
@@ -347,10 +355,10 @@ class Experiment:
         """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
         settings = self.settings()
         before = len(self._files.list(f"{self.path}/workers"))
-        population = DirectoryPopulation.open(self.path, files=self._files.at(settings.durability))
+        population = DirectoryPopulation.open(self.path, files=self._files.at(settings.population.durability))
         return Worker(
             population,
-            Random(f"{settings.seed} {number} {before}"),
+            Random(f"{settings.experiment.seed} {number} {before}"),
             rules=CurrentRules(self, population.who, spent or StopCondition(self).spent),
             evaluator=evaluator,
             surroundings=surroundings,
@@ -363,11 +371,3 @@ def _user() -> str:
     with suppress(OSError, KeyError, ImportError):  # a number without a name, as in some containers
         return f"{getpass.getuser()}@{socket.gethostname()}"
     return f"somebody@{socket.gethostname()}"
-
-
-def _parted(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings that stay, and those that may change."""
-    return (
-        {name: value for name, value in values.items() if name in FIXED},
-        {name: value for name, value in values.items() if name not in FIXED},
-    )

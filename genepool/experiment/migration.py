@@ -47,7 +47,7 @@ def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | No
     if not travellers:
         raise DataError(f"Nobody with weights is alive in '{shown(home.path)}' yet; let it run for a while.")
     measured = [(row, weights, _measure(abroad, data, row, weights, device)) for row, weights in travellers]
-    population = DirectoryPopulation.open(abroad.path, files=Files(durability=abroad.settings().durability))
+    population = DirectoryPopulation.open(abroad.path, files=Files(durability=abroad.settings().population.durability))
     try:
         return [
             _arrive(population, _birth(home, abroad, row, history.rows), row, weights, evaluation)
@@ -76,10 +76,12 @@ def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) ->
 
 def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device: str) -> Evaluation:
     """The fitness of the weights as they are: a training of no steps."""
-    from genepool.nn import choose_device, evaluator_for
+    from genepool.nn.device import choose_device
+    from genepool.nn.evaluator import TorchEvaluator
 
-    settings = msgspec.structs.replace(abroad.settings(), steps=0, inheritance="matching")
-    evaluator = evaluator_for(data, settings, choose_device(device, 0))
+    settings = abroad.settings()
+    untrained = msgspec.structs.replace(settings.training, steps=0, inheritance="matching")
+    evaluator = TorchEvaluator(data, untrained, settings.limits, choose_device(device, 0), settings.objective)
     found = evaluator.evaluate(TrainingRequest(row.dna, seed=0, inherited=(weights,))).evaluation
     if found.reason is not None:
         raise DataError(f"Individual {row.id} cannot move: {found.reason}")

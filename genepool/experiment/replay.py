@@ -12,8 +12,9 @@ from genepool.dna import DNA, Shape, initial, topological_order
 from genepool.errors import DataError, shown
 from genepool.evaluation import Evaluation, Evaluator, Trained, TrainingBudget, TrainingRequest
 from genepool.evolution import UNCHANGED, Founder, mutated, recombined, training_budget_of
-from genepool.experiment import Experiment, breeding_of, lacking_mutations
-from genepool.mutations import ADOPTION, FUSION, MIXTURE, MUTATIONS
+from genepool.experiment import Experiment, lacking_mutations
+from genepool.mutations import MUTATIONS
+from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE
 from genepool.population import Birth
 from genepool.settings import Settings
 
@@ -93,11 +94,11 @@ def _as_recorded(budget: TrainingBudget, evaluation: Evaluation) -> TrainingBudg
 def _dna(row: Row, parents: list[DNA], settings: Settings, founder: Founder | None, image: Shape | None) -> DNA:
     names, seed = row.birth.mutations, row.birth.mutation_seed
     if not parents:
-        return founder.dna if founder else initial(settings.learning_rate)
+        return founder.dna if founder else initial(settings.breeding.learning_rate)
     if not seed and all(name in UNCHANGED for name in names):  # a deliberate copy, not a mutation
         return parents[0]
     _require(row, settings)
-    breeding = breeding_of(settings, row.birth.lacking)
+    breeding = settings.breeding.without(row.birth.lacking)
     # During an escape, the number of mutations is not the one in the settings, so the record decides.
     if len(parents) > 1:
         breeding = replace(breeding, mutations=len(names) - 1, recombination=FORMS[names[0]])
@@ -108,7 +109,7 @@ def _dna(row: Row, parents: list[DNA], settings: Settings, founder: Founder | No
 def _require(row: Row, settings: Settings) -> None:
     """Check that every mutation that took part in the draw is available, even if it had no effect."""
     names = [name for name in row.birth.mutations if name not in FORMS]
-    for name in (*names, *lacking_mutations(settings)):
+    for name in (*names, *lacking_mutations(settings.breeding)):
         if name not in MUTATIONS and name not in row.birth.lacking:
             raise DataError(
                 f"Individual {row.id} was made when the mutation '{shown(name)}' had odds, which is not known here; "

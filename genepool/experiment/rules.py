@@ -1,136 +1,50 @@
-"""The rules that workers follow, made from the settings in force.
-
-What the lower layers receive, made of settings: they are given values, never the settings themselves.
-
-What a worker goes by from step to step.
-
-The names in settings, and whether this process has what they stand for.
-"""
+"""The rules that a worker follows under the settings in force, and the names in settings that this process lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from genepool.dna import CapacityLimit
 from genepool.errors import SettingsError, shown
-from genepool.evolution import (
-    SELECTIONS,
-    SET_POINTS,
-    Breeding,
-    Budget,
-    Escape,
-    FinalPhase,
-    Intervention,
-    Rules,
-    Spending,
-    TrainingBudgetRules,
-    damped,
-    tournament,
-)
+from genepool.evolution import SELECTIONS, SET_POINTS, Breeding, Intervention, Rules, Spending, damped, tournament
 from genepool.mutations import MUTATIONS
-from genepool.nn import SCHEDULES
+from genepool.nn.schedules import SCHEDULES
+from genepool.registry import Registry
 from genepool.settings import Settings
 
 if TYPE_CHECKING:
-    from genepool.data import Source
     from genepool.experiment.experiment import Experiment
 
 
-def source_of(settings: Settings, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
-    """The images that the settings name, wherever they are on this machine."""
-    from genepool.data import open_source
-
-    size = tuple(int(side) for side in settings.size.split("x")) if settings.size else None
-    flip = None if settings.flip else False  # None: as the data set itself says
-    return open_source(settings.data, data_dir=data_dir, size=size, flip=flip, progress=progress)  # type: ignore[arg-type]
-
-
-def budget_of(settings: Settings) -> Budget:
-    """The limits in the settings."""
-    return Budget(
-        time=settings.time,
-        individuals=settings.individuals,
-        flops=settings.flops,
-        target=settings.target,
-        plateau=settings.plateau,
-    )
-
-
-def escape_of(settings: Settings) -> Escape:
-    """When a population under these settings is trapped, and what is being done about it."""
-    return Escape(
-        alarm=settings.alarm,
-        quiet_until=settings.alarm_quiet_until,
-        auto=settings.auto_escape,
-        mutations=settings.escape_mutations,
-        individuals=settings.escape_individuals,
-        seconds=settings.escape_time,
-    )
-
-
 def rules_of(settings: Settings, version: int, *, escaping: bool = False) -> Rules:
-    """What a worker goes by under the settings of that version, where it is the time for more mutations or not."""
-    can_reproduce = not lacking_rules(settings)
-    breeding = breeding_of(settings, lacking_mutations(settings))
+    """The rules under this version of the settings, during an escape or not."""
+    can_reproduce, lacking = not lacking_rules(settings), lacking_mutations(settings.breeding)
+    breeding = settings.breeding.without(lacking)
     if escaping:
-        breeding = msgspec.structs.replace(breeding, mutations=settings.escape_mutations)
+        breeding = msgspec.structs.replace(breeding, mutations=settings.escape.mutations)
     return Rules(
         version=version,
-        population_size=settings.population_size,
-        selection=SELECTIONS.get(settings.selection) if can_reproduce else tournament,
-        set_point=SET_POINTS.get(settings.set_point) if can_reproduce else damped,
+        population_size=settings.population.size,
+        selection=SELECTIONS.get(settings.population.selection) if can_reproduce else tournament,
+        set_point=SET_POINTS.get(settings.population.set_point) if can_reproduce else damped,
         breeding=breeding,
+        lacking=lacking,
+        training=settings.training,
+        training_budget=settings.training_budget,
+        final_phase=settings.final_phase,
+        limits=settings.limits,
+        reset_version=settings.escape.reset_version,
         can_reproduce=can_reproduce,
-        training_budget=training_budget_rules_of(settings),
-        final_phase=final_phase_of(settings),
-        max_steps=settings.steps,
-        child_steps=settings.affordable,
-        max_capacity=CapacityLimit(settings.max_parameters, settings.max_flops) if settings.redraw else None,
-        checkpoint_every=settings.checkpoint_every,
-        reset_version=settings.reset_version,
-    )
-
-
-def final_phase_of(settings: Settings) -> FinalPhase:
-    """When the final phase begins."""
-    return FinalPhase(share=settings.finish)
-
-
-def training_budget_rules_of(settings: Settings) -> TrainingBudgetRules:
-    """How much training an individual gets."""
-    return TrainingBudgetRules(
-        share=settings.share,
-        first_share=settings.first_share,
-        early_crop=settings.early_crop,
-        cooling=settings.cooling,
-        racing=settings.racing,
-    )
-
-
-def breeding_of(settings: Settings, lacking: Iterable[str] = ()) -> Breeding:
-    """How children are made under these settings, by somebody who lacks some mutations."""
-    without = tuple(lacking)
-    odds = {name: weight for name, weight in settings.mutation_odds.items() if name not in without}
-    return Breeding(
-        learning_rate=settings.learning_rate,
-        mutations=settings.mutations,
-        odds=odds if settings.mutation_odds else None,
-        lacking=without,
-        width_step=settings.width_step,
-        recombination=settings.recombination,
-        recombination_odds=settings.recombination_odds,
     )
 
 
 class CurrentRules:
-    """What a worker goes by, asked before each step: the settings in force, and whether an escape lasts.
+    """The rules in force, re-read before every step: the settings may have changed, or an escape begun or ended.
 
-    Any worker that finds an escape due publishes it, as the version after the one that it has seen: of several who do
-    so at once one wins, and the others find it in force.
+    Any worker that finds an escape due publishes it as the version after the one that it has seen. If several workers
+    do so at once, one wins and the others find the escape in force.
     """
 
     def __init__(self, experiment: Experiment, who: str, spent: Callable[[], Spending]) -> None:
@@ -138,53 +52,54 @@ class CurrentRules:
 
     def __call__(self) -> Rules:
         version = self._experiment.version()
-        escape = escape_of(self._experiment.settings(version))
+        escape = self._experiment.settings(version).escape
         if not escape.matters:
             return self._experiment.rules(version)
         spent = self._spent()
         if escape.is_due(spent):
-            phase = Intervention(mutations=escape.mutations, individuals=escape.auto)
+            phase = Intervention(mutations=escape.mutations, individuals=escape.auto or 0)
             self._experiment.intervene(phase, spent, who=self._who, version=version)
             version = self._experiment.version()
-            escape = escape_of(self._experiment.settings(version))
+            escape = self._experiment.settings(version).escape
         return self._experiment.rules(version, escaping=escape.lasts(spent))
 
 
+def _named(settings: Settings) -> tuple[tuple[Registry[Any], str], ...]:
+    """The names in the settings that a registry must have before a child can be made."""
+    population = settings.population
+    return (
+        (SELECTIONS, population.selection),
+        (SET_POINTS, population.set_point),
+        (SCHEDULES, settings.training.schedule),
+    )
+
+
 def check_names(settings: Settings, before: Settings | None = None) -> None:
-    """Refuses names that nothing answers to, before an experiment or a worker stumbles over them.
+    """Refuses unknown names before an experiment is created or changed.
 
-    Those that were in force before are passed over: whoever changes something else need not have every plugin.
+    Names that were in force before are not checked: changing another setting does not require every plugin.
     """
-    if before is None or settings.selection != before.selection:
-        SELECTIONS.get(settings.selection)
-    if before is None or settings.set_point != before.set_point:
-        SET_POINTS.get(settings.set_point)
-    if before is None or settings.schedule != before.schedule:
-        SCHEDULES.get(settings.schedule)
-    for name in settings.mutation_odds:
-        if before is None or name not in before.mutation_odds:
+    known = () if before is None else _named(before)
+    for registry, name in _named(settings):
+        if (registry, name) not in known:
+            registry.get(name)
+    odds = settings.breeding.odds or {}
+    for name in odds:
+        if before is None or name not in (before.breeding.odds or {}):
             MUTATIONS.get(name)
-    if settings.mutation_odds and not any(settings.mutation_odds.values()):
-        raise SettingsError("All mutation_odds are 0; give at least one mutation a chance.")
+    if odds and not any(odds.values()):
+        raise SettingsError("All breeding.odds are 0; give at least one mutation a chance.")
 
 
-def lacking_mutations(settings: Settings) -> tuple[str, ...]:
+def lacking_mutations(breeding: Breeding) -> tuple[str, ...]:
     """The mutations with odds that are not known in this process."""
-    return tuple(name for name, weight in settings.mutation_odds.items() if weight > 0 and name not in MUTATIONS)
+    return tuple(name for name, weight in (breeding.odds or {}).items() if weight > 0 and name not in MUTATIONS)
 
 
 def lacking_rules(settings: Settings) -> tuple[str, ...]:
-    """What these settings ask for, but this process does not have, and cannot make children without."""
-    lacking = [
-        f"the {registry.noun} '{shown(name)}'"
-        for registry, name in (
-            (SELECTIONS, settings.selection),
-            (SET_POINTS, settings.set_point),
-            (SCHEDULES, settings.schedule),
-        )
-        if name not in registry
-    ]
-    odds = settings.mutation_odds
+    """What the settings name but this process does not have, and cannot make children without."""
+    lacking = [f"the {registry.noun} '{shown(name)}'" for registry, name in _named(settings) if name not in registry]
+    odds = settings.breeding.odds
     if odds and not any(weight > 0 and name in MUTATIONS for name, weight in odds.items()):
         lacking.append("every mutation that has odds")
     return tuple(lacking)

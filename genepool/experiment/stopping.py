@@ -20,7 +20,6 @@ import msgspec
 from genepool.analysis import Interval, Ledger, Stopwatch
 from genepool.errors import StorageError
 from genepool.evolution import Budget, BudgetUse, Spending
-from genepool.experiment.rules import budget_of, escape_of
 
 if TYPE_CHECKING:
     from genepool.experiment.experiment import Experiment
@@ -96,8 +95,8 @@ class StopCondition:
     def _look(self) -> str | None:
         try:
             settings = self._experiment.settings()
-            budget = budget_of(settings)
-            if not (budget.limits_anything or escape_of(settings).matters):
+            budget = settings.budget
+            if not (budget.limits_anything or settings.escape.matters):
                 return None
             spent = self._spent(self._stopwatch.interval())
         except StorageError:  # what was spent is not known just now, which is no reason to stop

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from genepool.analysis import Annotation, Change, History, figure_annotations
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.rules import escape_of
 from genepool.population import Published
-from genepool.settings import to_values
+from genepool.settings import by_name
 
 
 class SettingsChange(NamedTuple):
@@ -28,7 +27,7 @@ def settings_changes(experiment: Experiment) -> list[SettingsChange]:
     """Each version after the first, with the values that it changed."""
     notes, found = experiment.published(), []
     for before, version in pairwise(range(1, experiment.version() + 1)):
-        old, new = to_values(experiment.settings(before)), to_values(experiment.settings(version))
+        old, new = by_name(experiment.settings(before)), by_name(experiment.settings(version))
         values = {name: (old[name], new[name]) for name in new if old[name] != new[name]}
         if values:
             note = notes.get(version, Published())
@@ -41,5 +40,5 @@ def annotations_of(experiment: Experiment, history: History) -> list[Annotation]
     changes = []
     for version, note in experiment.published().items():
         settings = experiment.settings(version)
-        changes.append(Change(note.when, note.label, escape_of(settings), settings.mutations))
+        changes.append(Change(note.when, note.label, settings.escape, settings.breeding.mutations))
     return figure_annotations(changes, history)

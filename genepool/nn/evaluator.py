@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from random import Random
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -16,7 +15,6 @@ from genepool.dna import (
     DNA,
     PROCESS_MEMORY,
     Capacity,
-    CapacityLimit,
     Requirements,
     Shape,
     capacity,
@@ -25,72 +23,69 @@ from genepool.dna import (
     requirements,
 )
 from genepool.errors import ModelTooLargeError, TrainingError
-from genepool.evaluation import Evaluation, Objective, Observer, Trained, TrainingBudget, TrainingRequest, ignore
-from genepool.mutations import FUSION
+from genepool.evaluation import (
+    Evaluation,
+    Limits,
+    Objective,
+    Observer,
+    Trained,
+    Training,
+    TrainingBudget,
+    TrainingRequest,
+    ignore,
+)
+from genepool.mutations.recombination import FUSION
 from genepool.nn.batches import Normaliser, resident
-from genepool.nn.device import give_memory_back, is_mixed, threads
+from genepool.nn.device import give_memory_back, threads
 from genepool.nn.inheritance import Inheritance, fused, inherit_function, inherit_weights, mixed
 from genepool.nn.measure import accuracy, milliseconds
 from genepool.nn.model import Model
 from genepool.nn.schedules import SCHEDULES
 from genepool.nn.step_count import FEWEST, IMAGES
-from genepool.nn.trainer import Recipe, Training
+from genepool.nn.trainer import TrainingRun
 from genepool.nn.weights import from_bytes, to_bytes
-from genepool.settings import Settings
 
 CURVE_POINTS = 100
 """At most so many losses go into the record of an individual."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest network that is trained; the search space itself has no limit."""
-
-    parameters: int = 100_000_000
-    flops: float = 0.0
-    """Of one image, forward; 0: any number."""
-    memory: int = 4 * 2**30
-    """Bytes that a worker may grow to, as predicted from the DNA."""
-    share: int | None = None
-    """Bytes of the machine's memory that this worker may take, where somebody has shared it out."""
-
-
 class TorchEvaluator:
-    """An Evaluator (see genepool.evaluation) for one data set, one recipe and one device."""
+    """An Evaluator (see genepool.evaluation) for one data set and one device, which may use `memory` bytes."""
 
     def __init__(
         self,
         data: Dataset,
-        recipe: Recipe,
+        training: Training,
         limits: Limits,
         device: torch.device,
-        inheritance: Literal["matching", "preserving", "none"] = "matching",
         objective: Objective = Objective(),  # noqa: B008 - a frozen value
+        memory: int | None = None,
     ) -> None:
-        self.data, self.recipe, self.limits, self.device = data, recipe, limits, device
-        self.objective = objective
-        self.inheritance = inheritance
+        SCHEDULES.get(training.schedule)  # an unknown one is refused before there is anything to lose
+        self.data, self.training, self.limits, self.device = data, training, limits, device
+        self.objective, self._memory = objective, memory
         self._image, self._classes = data.image, len(data.classes)
-        self._validation_images = min(recipe.validation or sys.maxsize, len(data.validation_labels))
+        self._validation_images = min(training.validation_images or sys.maxsize, len(data.validation_labels))
         self.normalise = Normaliser(data, device)
 
     def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
         """See genepool.evaluation.Evaluator."""
         dna, budget = request.dna, request.budget
-        ledger = _Ledger(self.objective, look=min(IMAGES, self._validation_images))
+        ledger = _Ledger(self.objective, self.limits, look=min(IMAGES, self._validation_images))
         try:
-            ledger.requirements = requirements(dna, self._image, self._classes, self.recipe.batch)
+            ledger.requirements = requirements(dna, self._image, self._classes, self.training.batch)
             ledger.size = capacity(dna, self._image, self._classes)
-            _guard(ledger.requirements, ledger.size, self._beside(request, ledger.requirements.parameters), self.limits)
-            give_memory_back(beyond=PROCESS_MEMORY)
+            self._guard(ledger.requirements, ledger.size, self._beside(request, ledger.requirements.parameters))
+            give_memory_back(beyond=PROCESS)
             image = cropped(self._image, budget.crop)
             ledger.training_requirements = ledger.requirements
             if image != self._image:
-                ledger.training_requirements = requirements(dna, image, self._classes, self.recipe.batch)
+                ledger.training_requirements = requirements(dna, image, self._classes, self.training.batch)
             model = self.unfold(dna, request.seed, image)
-            ledger.training = Training(
+            ledger.training = TrainingRun(
                 model,
                 self.data,
-                self._recipe(budget, ledger.training_requirements),
+                self._training(budget, ledger.training_requirements),
                 seed=request.seed,
                 device=self.device,
                 budget=budget,
@@ -104,7 +99,7 @@ class TorchEvaluator:
                 whole = self._whole(model)
                 accuracy = self.validate(whole)
             ledger.validated = self._validation_images
-            if self.objective.max_milliseconds:
+            if self.limits.milliseconds is not None:
                 ledger.milliseconds = self._milliseconds(whole)
             weights = to_bytes(model.state_dict())
         except TrainingError as error:
@@ -122,22 +117,39 @@ class TorchEvaluator:
         average of the weights exists twice while a checkpoint is written.
         """
         parents = sum(map(len, request.inherited))
-        average = 2 * 4 * parameters if self.recipe.averaging else 0
+        average = 2 * 4 * parameters if self.training.averaging else 0
         return 2 * parents + len(request.checkpoint or b"") + 64 * len(self.data.train_labels) + average
 
-    def _recipe(self, budget: TrainingBudget, requirements: Requirements) -> Recipe:
-        """Return the recipe in the budget's arithmetic, with the number of steps that its FLOPs allow."""
-        recipe = self.recipe
+    def _training(self, budget: TrainingBudget, requirements: Requirements) -> Training:
+        """Return the settings in the budget's arithmetic, with the number of steps that its FLOPs allow."""
+        settings = self.training
         if budget.precision:
-            recipe = msgspec.structs.replace(recipe, mixed=budget.precision != "float32")
+            precision = "float32" if budget.precision == "float32" else "mixed"
+            settings = msgspec.structs.replace(settings, precision=precision)
         if not budget.flops:
-            return recipe
+            return settings
         steps = max(FEWEST, int(budget.flops / requirements.training.total))
-        return msgspec.structs.replace(recipe, steps=min(steps, budget.max_steps or steps))
+        return msgspec.structs.replace(settings, steps=min(steps, budget.max_steps or steps))
 
-    def _inherit(self, model: Model, request: TrainingRequest, training: Training) -> Inheritance:
+    def _guard(self, requirements: Requirements, size: Capacity, beside: int) -> None:
+        """Refuse a network before anything is allocated: the kernel would kill the worker, not the network."""
+        if (fault := self.limits.fault(size)) is not None:
+            raise ModelTooLargeError(fault)
+        needed = requirements.memory + beside
+        if self._memory is not None and needed > self._memory:
+            raise ModelTooLargeError(
+                f"training needs up to {_gib(needed)}, over the {_gib(self._memory)} that are this worker's share of "
+                "the machine's memory; let fewer workers share it, or give this one more with --memory."
+            )
+        if needed > self.limits.memory:
+            raise ModelTooLargeError(
+                f"training needs up to {_gib(needed)}, over the limit of {_gib(self.limits.memory)}; "
+                "raise limits.memory."
+            )
+
+    def _inherit(self, model: Model, request: TrainingRequest, training: TrainingRun) -> Inheritance:
         parents = [from_bytes(weights) for weights in request.inherited]
-        if self.inheritance == "none" or not parents:
+        if self.training.inheritance == "none" or not parents:
             return inherit_weights(model, {})
         if len(parents) == 1:
             return self._take_over(model, parents[0], training)
@@ -150,8 +162,8 @@ class TorchEvaluator:
             found = self._take_over(model, both.tensors, training)
         return msgspec.structs.replace(found, second=tuple(name for name in found.inherited if name in both.second))
 
-    def _take_over(self, model: Model, tensors: dict[str, torch.Tensor], training: Training) -> Inheritance:
-        if self.inheritance == "preserving" and tensors:
+    def _take_over(self, model: Model, tensors: dict[str, torch.Tensor], training: TrainingRun) -> Inheritance:
+        if self.training.inheritance == "preserving" and tensors:
             return inherit_function(model, tensors, training.first_images())
         return inherit_weights(model, tensors)
 
@@ -186,48 +198,21 @@ class TorchEvaluator:
         return milliseconds(model, image)
 
 
-def evaluator_for(data: Dataset, settings: Settings, device: torch.device, memory: int | None = None) -> TorchEvaluator:
-    """Wires an evaluator up, with a share of the machine's memory; nothing else under nn/ knows the settings' names."""
-    SCHEDULES.get(settings.schedule)  # one that is not known here is refused before there is anything to lose
-    recipe = Recipe(
-        steps=settings.steps,
-        batch=settings.batch,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-        mixed=is_mixed(settings.precision, device),
-        validation=settings.validation,
-        schedule=settings.schedule,
-        nesterov=settings.nesterov,
-        smoothing=settings.smoothing,
-        averaging=settings.averaging,
-    )
-    limits = Limits(
-        parameters=settings.max_parameters, flops=settings.max_flops, memory=settings.max_memory, share=memory
-    )
-    objective = Objective(
-        kind=settings.objective,
-        flops_target=settings.flops_target,
-        flops_weight=settings.flops_weight,
-        max_milliseconds=settings.max_milliseconds,
-    )
-    return TorchEvaluator(data, recipe, limits, device, settings.inheritance, objective)
-
-
 class _Ledger:
     """What is known of an individual so far; it becomes the Evaluation, however the training ends."""
 
-    def __init__(self, objective: Objective, look: int) -> None:
+    def __init__(self, objective: Objective, limits: Limits, look: int) -> None:
         self.look = look
         """Images for a look on the way."""
         self.started = time.perf_counter()
-        self.objective = objective
+        self.objective, self.limits = objective, limits
         self.requirements: Requirements | None = None
         self.size = Capacity(0, 0)
         self.milliseconds: float | None = None
         self.training_requirements: Requirements | None = None
         """The same, for the crops that it is trained on."""
         self.inheritance = Inheritance()
-        self.training: Training | None = None
+        self.training: TrainingRun | None = None
         self.validated = 0
 
     def close(self, *, accuracy: float | None = None, reason: str | None = None) -> Evaluation:
@@ -260,8 +245,8 @@ class _Ledger:
 
     def _fitness(self, accuracy: float | None) -> float:
         if accuracy is None:
-            return self.objective.untrained
-        return self.objective.fitness(accuracy, self.size.flops, self.milliseconds)
+            return self.limits.untrained
+        return self.limits.penalised(self.objective.fitness(accuracy, self.size.flops), self.milliseconds)
 
     def _flops(self, steps: int) -> int:
         if self.requirements is None or self.training_requirements is None:
@@ -270,22 +255,6 @@ class _Ledger:
         looked = self.look if self.training and self.training.referee.verdict else 0
         validation = individual_flops(self.requirements, 0, self.validated + looked)
         return individual_flops(self.training_requirements, steps, settling) + validation
-
-
-def _guard(requirements: Requirements, size: Capacity, beside: int, limits: Limits) -> None:
-    """Refuses a network before anything is allocated: the kernel would kill the worker, not the network."""
-    if (fault := CapacityLimit(limits.parameters, limits.flops).fault(size)) is not None:
-        raise ModelTooLargeError(fault)
-    needed = requirements.memory + beside
-    if limits.share is not None and needed > limits.share:
-        raise ModelTooLargeError(
-            f"training needs up to {_gib(needed)}, over the {_gib(limits.share)} that are this worker's share of the "
-            "machine's memory; let fewer workers share it, or give this one more with --memory."
-        )
-    if needed > limits.memory:
-        raise ModelTooLargeError(
-            f"training needs up to {_gib(needed)}, over the limit of {_gib(limits.memory)}; raise max_memory."
-        )
 
 
 def _gib(size: int) -> str:

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable
 
-import msgspec
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -14,9 +13,9 @@ from torch.nn import functional
 from genepool.data.dataset import Dataset
 from genepool.dna import cropped
 from genepool.errors import DataError, DivergedError
-from genepool.evaluation import AS_CONFIGURED, Observer, Progress, TrainingBudget
+from genepool.evaluation import AS_CONFIGURED, Observer, Progress, Training, TrainingBudget
 from genepool.nn.batches import batches_for
-from genepool.nn.device import Precision
+from genepool.nn.device import Precision, is_mixed
 from genepool.nn.model import Model
 from genepool.nn.optimiser import BATCHES, SGD, TailAverage, find_statistics
 from genepool.nn.schedules import SCHEDULES
@@ -27,28 +26,8 @@ LOOK_EVERY = 50
 """Steps between two looks at the loss: reading it makes a GPU wait."""
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """How networks are trained; the defaults are the paper's."""
-
-    steps: int = 25_600
-    batch: int = 50
-    momentum: float = 0.9
-    weight_decay: float = 0.0001
-    mixed: bool = False
-    """Whether networks are computed in fewer bits than float32 has (genepool.nn.device)."""
-    validation: int = 0
-    """Validation images that the fitness is measured on; 0: all."""
-    schedule: str = "constant"
-    """Of the learning rate, by name (genepool.nn.schedules). Differs from the paper where it is not constant."""
-    nesterov: bool = False
-    smoothing: float = 0.0
-    """Of the labels. Differs from the paper where it is not 0: so much of the target goes to all classes alike."""
-    averaging: float = 0.0
-    """Differs from the paper where it is not 0: the last part of the steps, whose weights are averaged."""
-
-
-class Training:
-    """A training that can be looked at, stopped and resumed between steps.
+class TrainingRun:
+    """One training, which can be observed, stopped and resumed between steps.
 
     The learning rate comes from the DNA. Momentum begins at zero: it is not inherited. `measure` tells the model's
     accuracy, where the plan has a race.
@@ -58,7 +37,7 @@ class Training:
         self,
         model: Model,
         data: Dataset,
-        recipe: Recipe,
+        settings: Training,
         *,
         seed: int,
         device: torch.device,
@@ -66,8 +45,8 @@ class Training:
         measure: Callable[[Model], float] = lambda model: 0.0,
     ) -> None:
         self.model = model.train()
-        self.recipe = recipe
-        self.step_count = StepCount(budget, recipe.steps)
+        self.settings = settings
+        self.step_count = StepCount(budget, settings.steps)
         self.referee = Referee(budget.race, self.step_count, lambda: measure(model))
         self.done = 0
         self.stepping = 0.0
@@ -77,19 +56,19 @@ class Training:
         self.settled = 0
         """Batches that went through the network, forward only, after the last step."""
         size = cropped(data.image, budget.crop)[:2]
-        self._batches = batches_for(data, batch=recipe.batch, seed=seed, device=device, size=size)
+        self._batches = batches_for(data, batch=settings.batch, seed=seed, device=device, size=size)
         # Without convolutions there is nothing to be faster at: the classifier is always computed in float32.
-        self.precision = Precision(device, mixed=recipe.mixed and bool(model.dna.convs))
+        self.precision = Precision(device, mixed=bool(model.dna.convs) and is_mixed(settings.precision, device))
         self._peak = model.dna.learning_rate * budget.learning_rate_factor
-        self._schedule = SCHEDULES.get(recipe.schedule)
+        self._schedule = SCHEDULES.get(settings.schedule)
         self._optimiser = SGD(
             model,
             learning_rate=self._peak,
-            momentum=recipe.momentum,
-            weight_decay=recipe.weight_decay,
-            nesterov=recipe.nesterov,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+            nesterov=settings.nesterov,
         )
-        self._average = TailAverage(model, recipe.averaging)
+        self._average = TailAverage(model, settings.averaging)
 
     def first_images(self) -> Tensor:
         """What the first step is taken with."""
@@ -138,7 +117,7 @@ class Training:
 
     def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
         # Not as a call of the module: its hooks, of which there are none, cost more than a small network's layer.
-        return functional.cross_entropy(self.model.forward(images), labels, label_smoothing=self.recipe.smoothing)
+        return functional.cross_entropy(self.model.forward(images), labels, label_smoothing=self.settings.smoothing)
 
     def checkpoint(self) -> bytes:
         """All that the rest of the training depends on."""

@@ -7,15 +7,15 @@ preset = "laptop"
 statistics = ["mean", "flops"]   # decided before anything runs; see `statistics.py`
 
 [settings]                  # of every arm
-flops = 2e12
+budget.flops = 2e12
 
 [arms.all]
 [arms."weights by shape"]
-inheritance = "matching"
+training.inheritance = "matching"
 
-[[arms.all.at]]             # what changes in a running experiment, when this share of its budget is spent
+[[arms.all.changes]]        # settings that change in a running experiment, when this share of its budget is spent
 spent = 0.5
-set = { mutations = 5 }     # and, or instead: reset_weights = true
+set = { breeding.mutations = 5 }     # and, or instead: reset_weights = true
 
 [scales.paper]              # what is different at another scale: preset, repeats, settings, arms' settings
 preset = "paper"
@@ -37,7 +37,7 @@ import msgspec
 
 from genepool.errors import SettingsError, shown
 from genepool.registry import nearest
-from genepool.settings import FIXED, Settings, changed, preset, read_toml
+from genepool.settings import FIXED, Settings, by_name, changed, flat, preset, read_toml
 from genepool.study.statistics import STATISTICS
 
 PLANS = Path(__file__).parent / "plans"
@@ -56,18 +56,22 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The data set that it was reached on; it is drawn in figures about this one only."""
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings that change while an experiment runs."""
 
     spent: float
-    """The share of the budget after which they do."""
+    """The share of the budget after which they change."""
     set: dict[str, Any] = {}
+    """New values by name."""
     reset_weights: bool = False
-    """Whether everybody's weights are forgotten, as `genepool intervene --reset-weights` does."""
+    """Whether all weights are reset, as by `genepool intervene --reset-weights`."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "set", flat(self.set))
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is different where there is more, or less, of a machine."""
+    """What is different on a larger or smaller machine."""
 
     preset: str | None = None
     repeats: int | None = None
@@ -75,9 +79,12 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     arms: dict[str, dict[str, Any]] = {}
     """Settings of arms, instead of those that the plan gives them."""
 
+    def __post_init__(self) -> None:
+        _flatten(self)
+
 
 class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The contents of the file."""
+    """The contents of the file. Settings are by name here (`section.name`), in the file in tables."""
 
     about: str = ""
     repeats: int = 3
@@ -94,23 +101,34 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     scale: str = LAPTOP
     scales: dict[str, Scale] = {}
 
-    def settings_of(self, arm: str, seed: int) -> Settings:
-        """Of one experiment, as it begins."""
-        changes = {name: value for name, value in self.arms[arm].items() if name != "at"}
-        return changed(preset(self.preset), _merged(self.settings, changes, {"seed": seed}))
+    def __post_init__(self) -> None:
+        _flatten(self)
 
-    def turns(self, arm: str) -> tuple[Turn, ...]:
+    def settings_of(self, arm: str, seed: int) -> Settings:
+        """The settings with which an experiment begins."""
+        own = {name: value for name, value in self.arms[arm].items() if name != "changes"}
+        return changed(preset(self.preset), _merged(self.settings, own, {"experiment.seed": seed}))
+
+    def changes(self, arm: str) -> tuple[Change, ...]:
         """What changes while an experiment of this arm runs, in order."""
-        found = msgspec.convert(self.arms[arm].get("at", ()), tuple[Turn, ...])
-        return tuple(sorted(found, key=lambda turn: turn.spent))
+        try:
+            found = msgspec.convert(self.arms[arm].get("changes", ()), tuple[Change, ...])
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"the `changes` of a running experiment are not valid: {shown(str(error))}.") from None
+        return tuple(sorted(found, key=lambda change: change.spent))
 
     def runs(self) -> list[tuple[str, int]]:
         """Arm and seed of every experiment: all arms once, then again, so that half a study is a fair one."""
         return [(arm, seed) for seed in range(1, self.repeats + 1) for arm in self.arms]
 
 
+def _flatten(plan: StudyPlan | Scale) -> None:
+    msgspec.structs.force_setattr(plan, "settings", flat(plan.settings))
+    msgspec.structs.force_setattr(plan, "arms", {arm: flat(settings) for arm, settings in plan.arms.items()})
+
+
 def _merged(*changes: dict[str, Any]) -> dict[str, Any]:
-    """The later ones win; tables, such as the odds of mutations, are merged as well."""
+    """The later ones win; the odds of mutations are merged."""
     merged: dict[str, Any] = {}
     for change in changes:
         for name, value in change.items():
@@ -186,24 +204,20 @@ def check_plan(plan: StudyPlan, path: Path) -> None:
             raise SettingsError(f"An arm cannot be called '{shown(arm)}'; use letters, digits, spaces and hyphens.")
         try:
             settings = plan.settings_of(arm, 1)
-            if plan.against and not isinstance(getattr(settings, plan.against, None), int | float):
+            if plan.against and not isinstance(by_name(settings).get(plan.against), int | float):
                 raise SettingsError(f"there is no setting '{shown(plan.against)}' with a number, to draw against.")
-            _check_turns(settings, plan.arms[arm].get("at", ()))
+            _check_changes(settings, plan.changes(arm))
         except SettingsError as error:
             raise SettingsError(f"In the plan '{shown(path)}', arm '{arm}': {error}") from None
 
 
-def _check_turns(settings: Settings, at: Any) -> None:
-    try:
-        turns = msgspec.convert(at, tuple[Turn, ...])
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"what changes on the way (`at`) is not clear: {shown(str(error))}.") from None
-    for turn in sorted(turns, key=lambda turn: turn.spent):
-        if not 0 < turn.spent < 1:
-            raise SettingsError(f"`spent` is {turn.spent:g}, but must lie between 0 and 1.")
-        if not (turn.set or turn.reset_weights):
-            raise SettingsError(f"nothing changes when {turn.spent:g} is spent; give `set` or `reset_weights`.")
-        fixed = [name for name in turn.set if name in FIXED]
+def _check_changes(settings: Settings, changes: tuple[Change, ...]) -> None:
+    for change in changes:
+        if not 0 < change.spent < 1:
+            raise SettingsError(f"`spent` is {change.spent:g}, but must lie between 0 and 1.")
+        if not (change.set or change.reset_weights):
+            raise SettingsError(f"nothing changes when {change.spent:g} is spent; give `set` or `reset_weights`.")
+        fixed = [name for name in change.set if name in FIXED]
         if fixed:
             raise SettingsError(f"{fixed[0]} cannot change while an experiment runs.")
-        settings = changed(settings, turn.set)
+        settings = changed(settings, change.set)

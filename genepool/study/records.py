@@ -21,10 +21,10 @@ from genepool.analysis import Row
 from genepool.data.paths import write_atomic
 from genepool.errors import ConcurrencyError, DataError, StorageError, shown
 from genepool.evolution import Intervention
-from genepool.experiment import Experiment, budget_of
+from genepool.experiment import Experiment
 from genepool.population import State
 from genepool.study.outcome import PlannedChange, Record
-from genepool.study.plan import Turn
+from genepool.study.plan import Change
 
 if TYPE_CHECKING:
     from genepool.data import Source
@@ -35,8 +35,8 @@ FOLDER, CHANGES = "records", "changes.json"
 class Follower:
     """Follows a running experiment: it copies the weights of records and changes settings when the plan says so."""
 
-    def __init__(self, experiment: Experiment, turns: tuple[Turn, ...] = ()) -> None:
-        self._experiment, self._turns = experiment, turns
+    def __init__(self, experiment: Experiment, changes: tuple[Change, ...] = ()) -> None:
+        self._experiment, self._changes = experiment, changes
         self._history = experiment.history()
         self._kept: set[str] = set()
 
@@ -47,26 +47,26 @@ class Follower:
             for row in self._history.records():
                 if row.id not in self._kept and keep_weights(self._experiment, row):
                     self._kept.add(row.id)
-            self._take_turn()
+            self._change_settings()
 
-    def _take_turn(self) -> None:
+    def _change_settings(self) -> None:
         """Make the next change if it is due; once the budget is spent it would have no effect."""
         done = read_changes(self._experiment.path)
-        if len(done) >= len(self._turns):
+        if len(done) >= len(self._changes):
             return
-        spent, turn = self._history.spending(), self._turns[len(done)]
-        if turn.spent <= self._share_spent() < 1:
-            self._experiment.set(turn.set)  # repeated after a crash just here, it changes nothing
-            changes = turn.set
-            if turn.reset_weights:
+        spent, change = self._history.spending(), self._changes[len(done)]
+        if change.spent <= self._share_spent() < 1:
+            self._experiment.set(change.set)  # repeated after a crash just here, it changes nothing
+            values = change.set
+            if change.reset_weights:
                 self._experiment.intervene(Intervention(reset_weights=True), spent)
-                changes = {**changes, "reset_weights": True}
-            change = PlannedChange(set=changes, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals)
-            _write(self._experiment.path / CHANGES, msgspec.json.encode([*done, change]))
+                values = {**values, "reset_weights": True}
+            made = PlannedChange(set=values, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals)
+            _write(self._experiment.path / CHANGES, msgspec.json.encode([*done, made]))
 
     def _share_spent(self) -> float:
         """The share of the budget that is spent, by the nearest limit."""
-        budget, spent = budget_of(self._experiment.settings()), self._history.spending()
+        budget, spent = self._experiment.settings().budget, self._history.spending()
         pairs = (
             (spent.seconds, budget.time),
             (spent.individuals, budget.individuals),

@@ -15,9 +15,9 @@ import msgspec
 
 from genepool.data.paths import write_atomic
 from genepool.errors import SettingsError, shown
-from genepool.experiment import Experiment, budget_of
+from genepool.experiment import Experiment
 from genepool.experiment.best import best_network
-from genepool.settings import to_values
+from genepool.settings import by_name
 from genepool.study.outcome import Outcome, outcome_of, read_outcome, write_outcome
 from genepool.study.plan import StudyPlan, check_plan
 from genepool.study.records import Follower, forget_weights, read_changes, records
@@ -44,7 +44,7 @@ def run_study(plan: StudyPlan, folder: Path, *, data_dir: Path | None, device: s
             experiment = Experiment.create(path, plan.settings_of(arm, seed))
             source = experiment.source(data_dir)
             where = f"{number} of {len(plan.runs())}: {arm}, seed {seed}"
-            follower = Follower(experiment, plan.turns(arm))
+            follower = Follower(experiment, plan.changes(arm))
             _work(experiment, data_dir, device, partial(_look, follower, partial(look, where, experiment)))
             outcome = _close(experiment, arm, seed, source, device)
         outcomes.append(outcome)
@@ -94,12 +94,14 @@ def _fixed(plan: StudyPlan) -> tuple[object, ...]:
 
 def _refuse_endless(plan: StudyPlan) -> None:
     for arm in plan.arms:
-        if not budget_of(plan.settings_of(arm, 1)).limits_anything:
-            raise SettingsError(f"The arm '{arm}' has no budget and would never end; set time, individuals or flops.")
+        if not plan.settings_of(arm, 1).budget.limits_anything:
+            raise SettingsError(
+                f"The arm '{arm}' would never end; set budget.time, budget.individuals or budget.flops."
+            )
 
 
 def _work(experiment: Experiment, data_dir: Path | None, device: str, look: Callable[[], None]) -> None:
-    count = experiment.settings().workers or os.cpu_count() or 1
+    count = experiment.settings().workers.count or os.cpu_count() or 1
     options = ["--device", device, *(["--data-dir", str(data_dir)] if data_dir else [])]
     pool = LocalPool(experiment.path, count, options)
     try:
@@ -121,7 +123,7 @@ def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: 
         experiment.history(),
         records=records(experiment, source, device),
         changes=read_changes(experiment.path),
-        settings=to_values(experiment.settings(1)),
+        settings=by_name(experiment.settings(1)),
         versions=versions(),
     )
     write_outcome(experiment.path, outcome)

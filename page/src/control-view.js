@@ -7,7 +7,7 @@ import { Facts } from './components.js';
 export function ControlView({ base, status, token, onToken, allowed }) {
   const [said, setSaid] = useState(null);
   const [entered, setEntered] = useState('');
-  const [name, setName] = useState('mutations');
+  const [name, setName] = useState('breeding.mutations');
   const [text, setText] = useState('');
   const [burst, setBurst] = useState({ mutations: 5, lasts: '100' });
   const [sure, setSure] = useState('');
@@ -133,7 +133,7 @@ export function ControlView({ base, status, token, onToken, allowed }) {
       </button>
       <span class="faint">
         Workers hand over the individuals in training and exit; nothing is lost. To continue,
-        raise <code>individuals</code> (0: no limit) and start <code>genepool run</code>.
+        raise <code>budget.individuals</code> (none: no limit) and start <code>genepool run</code>.
       </span>
     </p>
     <details>
@@ -148,4 +148,7 @@ export function ControlView({ base, status, token, onToken, allowed }) {
   </section>`;
 }
 
-const shownValue = (value) => (typeof value === 'object' ? JSON.stringify(value) : String(value));
+const shownValue = (value) => {
+  if (value === null) return 'none';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+};

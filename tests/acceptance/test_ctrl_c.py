@@ -31,13 +31,13 @@ def all_busy(directory: Path) -> bool:
 def lived_then_busy(directory: Path) -> None:
     """Waits until somebody is alive and two trainings have begun that will not end by themselves."""
     wait_until(lambda: len(finished(directory)) >= 2)
-    Experiment.open(directory).set({"steps": ENDLESS})
+    Experiment.open(directory).set({"training.steps": ENDLESS})
     wait_until(lambda: all_busy(directory))
 
 
 def test_once_hands_trainings_over_and_prints_the_summary(tmp_path: Path) -> None:
     directory = tmp_path / "e"
-    experiment(directory, "steps=50", "lease=10", "workers=2")
+    experiment(directory, "training.steps=50", "population.lease=10", "workers.count=2")
     with started("run", directory) as launcher:
         lived_then_busy(directory)
         known, begun = finished(directory), {one.id for one in training(directory)}
@@ -54,7 +54,7 @@ def test_once_hands_trainings_over_and_prints_the_summary(tmp_path: Path) -> Non
 def test_twice_ends_at_once(tmp_path: Path) -> None:
     """Also where nobody hands anything over: the workers are frozen."""
     directory = tmp_path / "e"
-    experiment(directory, "steps=50", "lease=10", "workers=2")
+    experiment(directory, "training.steps=50", "population.lease=10", "workers.count=2")
     with started("run", directory) as launcher:
         lived_then_busy(directory)
         known, begun = finished(directory), {(one.id, one.owner) for one in training(directory)}
@@ -73,7 +73,7 @@ def test_twice_ends_at_once(tmp_path: Path) -> None:
 
 def test_before_anybody_was_trained_it_says_so(tmp_path: Path) -> None:
     directory = tmp_path / "e"
-    experiment(directory, f"steps={ENDLESS}", "lease=10", "workers=2")
+    experiment(directory, f"training.steps={ENDLESS}", "population.lease=10", "workers.count=2")
     with started("run", directory) as launcher:
         wait_until(lambda: all_busy(directory))
         launcher.send_signal(signal.SIGINT)

@@ -20,8 +20,8 @@ from tests.support.processes import (
 
 def test_others_take_its_individual_over_and_it_goes_on_with_another(tmp_path: Path) -> None:
     directory = tmp_path / "e"
-    slim = ("mutation_odds.grow-convolution=0", "mutation_odds.widen=0")
-    experiment(directory, "steps=600", "lease=5", *slim)
+    slim = ("breeding.odds.grow-convolution=0", "breeding.odds.widen=0")
+    experiment(directory, "training.steps=600", "population.lease=5", *slim)
     with started("worker", directory, "--number", 0) as sleeper:
         owners: list[str] = []
         wait_until(lambda: owners.extend(one.owner for one in training(directory)) or owners)

@@ -56,7 +56,7 @@ def goes_on(directory: Path, known: set[str]) -> None:
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_workers_wait_for_room_and_go_on_unaided(times: int, small_disk: Path) -> None:
     directory, filler = small_disk / "e", small_disk / "filler"
-    experiment(directory, "steps=50", "lease=2", "workers=2")
+    experiment(directory, "training.steps=50", "population.lease=2", "workers.count=2")
     with started("run", directory) as launcher:
         wait_until(lambda: len(finished(directory)) >= 6)
         for _ in range(times):

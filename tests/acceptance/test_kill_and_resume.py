@@ -31,8 +31,21 @@ from tests.support.processes import (
 )
 
 SMALL = (
-    *("--workers", 2, "--population", 6, "--steps", 100, "--seed", 1, "--set", "time=0", "--set", "lease=2"),
-    *("--set", "mutation_odds.grow-convolution=0", "--set", "mutation_odds.widen=0"),
+    *(
+        "--workers",
+        2,
+        "--population",
+        6,
+        "--steps",
+        100,
+        "--seed",
+        1,
+        "--set",
+        "budget.time=none",
+        "--set",
+        "population.lease=2",
+    ),
+    *("--set", "breeding.odds.grow-convolution=0", "--set", "breeding.odds.widen=0"),
 )
 
 
@@ -67,7 +80,7 @@ def test_a_run_killed_at_random_moments_and_restarted_loses_nothing(blows: int, 
 
 def test_a_training_that_is_nine_tenths_done_is_resumed_not_repeated(tmp_path: Path, monkeypatch) -> None:
     steps, directory = 2_000, tmp_path / "e"
-    made = experiment(directory, f"steps={steps}", "individuals=1")
+    made = experiment(directory, f"training.steps={steps}", "budget.individuals=1")
     seen: list[int] = []
     with monkeypatch.context() as within:
         within.setattr(Experiment, "evaluators", stopped_at(1_800, seen))
@@ -126,7 +139,7 @@ def unbroken(made: Experiment, identity: str) -> bytes | None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_that_is_told_to_stop_hands_its_training_over(number: signal.Signals, tmp_path: Path) -> None:
     directory = tmp_path / "e"
-    experiment(directory, "steps=1000000", "lease=1")
+    experiment(directory, "training.steps=1000000", "population.lease=1")
     with started("worker", directory) as worker:
         wait_until(lambda: training(directory) and steps_done(directory, training(directory)[0].owner) > 100)
         worker.send_signal(number)

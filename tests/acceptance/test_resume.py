@@ -12,7 +12,7 @@ from tests.support import in_process
 from tests.support.processes import assert_sound, finished, genepool
 
 BORN = 16
-SMALL = ("--workers", 1, "--population", 6, "--steps", 40, "--set", "time=0")
+SMALL = ("--workers", 1, "--population", 6, "--steps", 40, "--set", "budget.time=none")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_the_best_is_replayed(twins: tuple[Path, Path]) -> None:
     assert "reaches the recorded accuracy" in result.stdout
 
 
-@pytest.mark.parametrize("change", [("--seed", 8), ("--data", "cifar-10"), ("--set", "batch=20")])
+@pytest.mark.parametrize("change", [("--seed", 8), ("--data", "cifar-10"), ("--set", "training.batch=20")])
 def test_a_contradicting_setting_is_refused_in_one_sentence(
     change: tuple[str, object], twins: tuple[Path, Path]
 ) -> None:

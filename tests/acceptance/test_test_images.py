@@ -49,7 +49,13 @@ def watched(tmp_path):
 
 
 def test_a_worker_evolves_from_nothing_without_the_test_images(watched, tmp_path):
-    changes = {"population_size": 3, "steps": 5, "individuals": 8, "durability": "fast", "time": 0.0}
+    changes = {
+        "population.size": 3,
+        "training.steps": 5,
+        "budget.individuals": 8,
+        "population.durability": "fast",
+        "budget.time": None,
+    }
     experiment = Experiment.create(tmp_path / "run", changed(preset("faithful"), changes))
     for name in MEASURED:
         (experiment.path / name).parent.mkdir(exist_ok=True)

@@ -101,7 +101,7 @@ def test_spending_adds_up_all_individuals_that_ever_became_alive(tmp_path):
 
 
 def test_the_status_of_an_experiment(tmp_path):
-    made = experiment(tmp_path / "e", "individuals=30")
+    made = experiment(tmp_path / "e", "budget.individuals=30")
     assert made.status().state == "empty"
     evolve(made, 20)
     found, history = made.status(), made.history()
@@ -126,7 +126,7 @@ def test_the_status_of_an_experiment(tmp_path):
 @pytest.mark.parametrize(("started", "left", "is_final"), [(-60, 3, True), (6, 9, False)])
 def test_time_goes_on_while_the_best_is_trained_to_the_end(tmp_path, monkeypatch, started, left, is_final):
     """The final training takes minutes; a worker that starts after a pause has not worked during the pause."""
-    made = experiment(tmp_path / "e", "time=10", "finish=0.4")
+    made = experiment(tmp_path / "e", "budget.time=10", "final_phase.share=0.4")
     evolve(made, 5)
     population = DirectoryPopulation.open(tmp_path / "e")
     population.create(make_birth())

@@ -81,7 +81,7 @@ def test_a_network_is_trained_saved_and_inherited_from(tmp_path):
     child = facts(*command, "--steps", 0, "--parent", tmp_path / "weights")
     assert child["fitness"] == parent["fitness"]
     assert child["fresh"] == []
-    page = genepool("train", tmp_path / "dna.json", "--steps", 50, "--set", "batch=20")
+    page = genepool("train", tmp_path / "dna.json", "--steps", 50, "--set", "training.batch=20")
     assert "step 50 of 50, loss" in page.stderr
     assert "of the validation images" in page.stdout
 
@@ -157,8 +157,8 @@ BAD = {
     "unknown data set": (["train", "good.json", "--data", "cifar10"], "did you mean 'cifar-10'"),
     "unknown setting": (["train", "good.json", "--set", "step=5"], "did you mean 'steps'"),
     "setting without a value": (["train", "good.json", "--set", "steps"], "name=value"),
-    "setting of the wrong kind": (["train", "good.json", "--set", "steps=many"], "steps"),
-    "setting out of bounds": (["train", "good.json", "--set", "momentum=2"], "momentum"),
+    "setting of the wrong kind": (["train", "good.json", "--set", "training.steps=many"], "steps"),
+    "setting out of bounds": (["train", "good.json", "--set", "training.momentum=2"], "momentum"),
     "unknown preset": (["train", "good.json", "--preset", "papre"], "did you mean 'paper'"),
     "unknown device": (["train", "good.json", "--device", "tpu"], "no device 'tpu'"),
     "absent device": (["train", "good.json", "--device", "mps"], "no device 'mps'"),

@@ -53,8 +53,14 @@ class Evolved:
             (self.models / f"{name}.shape").write_text(json.dumps(pixels.shape))
 
     def _evolve(self, name, data):
-        small = ("population_size=4", "individuals=6", "steps=40", "seed=1", "mutations=12")
-        in_process.evolved(self.folder / name, f"data={data}", *small)
+        small = (
+            "population.size=4",
+            "budget.individuals=6",
+            "training.steps=40",
+            "experiment.seed=1",
+            "breeding.mutations=12",
+        )
+        in_process.evolved(self.folder / name, f"data.source={data}", *small)
         told("best", self.folder / name)
 
     def dataset(self, name):

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from genepool.dna import Shape, capacity
-from genepool.evaluation import Objective
+from genepool.evaluation import Limits, Objective
 from genepool.experiment import Experiment
 from tests.support.in_process import evolved, genepool
 
 FASHION = (Shape(28, 28, 1), 10)
-SHORT = ("--workers", 1, "--steps", 30, "--time", 0, "--seed", 5)
+SHORT = ("--workers", 1, "--steps", 30, "--time", "none", "--seed", 5)
 
 
 def told(*arguments):
@@ -31,8 +31,8 @@ def rows(directory):
 def frugal(tmp_path_factory):
     """A search for accuracy for its FLOPs, and what it printed."""
     directory = tmp_path_factory.mktemp("frugal") / "experiment"
-    goals = ("--objective", "accuracy-per-flops", "--set", "flops_weight=0.3", "--max-flops", 60_000)
-    goals += ("--set", "flops_target=500")  # below the trivial network's
+    goals = ("--objective", "accuracy-per-flops", "--set", "objective.flops_weight=0.3", "--max-flops", 60_000)
+    goals += ("--set", "objective.flops_target=500")  # below the trivial network's
     return directory, told("run", directory, *SHORT, "--individuals", 14, "--population", 4, *goals)
 
 
@@ -71,7 +71,7 @@ def test_the_best_is_the_fittest_and_all_that_speaks_of_accuracy_means_accuracy(
 
 
 def test_what_an_experiment_strives_for_cannot_change_under_way(frugal):
-    refused = genepool("set", frugal[0], "objective=accuracy")
+    refused = genepool("set", frugal[0], "objective.kind=accuracy")
     assert refused.returncode == 2
     assert "objective" in refused.stderr
     assert "Traceback" not in refused.stderr
@@ -79,13 +79,19 @@ def test_what_an_experiment_strives_for_cannot_change_under_way(frugal):
 
 def test_without_redraws_a_network_over_a_limit_is_not_trained_and_says_why(tmp_path):
     directory = tmp_path / "experiment"
-    settings = ("steps=10", "individuals=12", "population_size=3", "seed=5", "max_flops=20000")
-    evolved(directory, *settings, "mutation_odds.insert-convolution=1")
+    settings = (
+        "training.steps=10",
+        "budget.individuals=12",
+        "population.size=3",
+        "experiment.seed=5",
+        "limits.flops=20000",
+    )
+    evolved(directory, *settings, "breeding.odds.insert-convolution=1")
     refused = [row for row in rows(directory) if row.evaluation.flops_image > 20_000]
     assert refused
     for row in refused:
         assert row.fitness == row.accuracy == 0.0
-        assert "over the limit of 20,000; raise max_flops" in row.evaluation.reason
+        assert "over the limit of 20,000; raise limits.flops" in row.evaluation.reason
 
 
 @pytest.mark.thorough
@@ -115,18 +121,18 @@ def test_goals_that_mean_nothing_are_refused_in_a_sentence(tmp_path, option):
 
 
 def test_the_order_of_fitness_is_limits_first_then_accuracy_and_cost():
-    objective = Objective(kind="accuracy-per-flops", max_milliseconds=2.0)
+    objective, limits = Objective(kind="accuracy-per-flops"), Limits(milliseconds=2.0)
     ladder = [
-        objective.untrained,
-        objective.fitness(0.9, 1000, 40.0),
-        objective.fitness(0.9, 1000, 3.0),
-        objective.fitness(0.0, 10**9, 2.0),
-        objective.fitness(0.9, 10**9, 1.0),
-        objective.fitness(0.9, 10**6, 1.0),
-        objective.fitness(0.95, 10**6, 1.0),
+        limits.untrained,
+        limits.penalised(objective.fitness(0.9, 1000), 40.0),
+        limits.penalised(objective.fitness(0.9, 1000), 3.0),
+        limits.penalised(objective.fitness(0.0, 10**9), 2.0),
+        limits.penalised(objective.fitness(0.9, 10**9), 1.0),
+        limits.penalised(objective.fitness(0.9, 10**6), 1.0),
+        limits.penalised(objective.fitness(0.95, 10**6), 1.0),
     ]
     assert ladder == sorted(set(ladder))
     assert Objective().fitness(0.7, 10**6) == 0.7
-    tenfold = [objective.fitness(0.8, 10**power, 1.0) for power in (6, 7, 8, 9)]
-    assert objective.fitness(0.8, 1000, 1.0) == tenfold[0] == 0.8
+    tenfold = [objective.fitness(0.8, 10**power) for power in (6, 7, 8, 9)]
+    assert objective.fitness(0.8, 1000) == tenfold[0] == 0.8
     assert math.isclose(tenfold[1] / tenfold[0], tenfold[3] / tenfold[2])

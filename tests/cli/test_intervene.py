@@ -24,7 +24,8 @@ def shaken(tmp_path_factory):
     directory = tmp_path_factory.mktemp("shaken") / "experiment"
     first = genepool(
         "run", directory, "--preset", "faithful", "--workers", 1, "--population", 6, "--steps", 15, "--individuals", 10,
-        "--set", "time=0", "--set", "alarm=1", "--set", "durability=fast", "--set", "validation=200",
+        "--time", "none", "--set", "escape.alarm=1", "--set", "population.durability=fast",
+        "--set", "training.validation_images=200",
     )  # fmt: skip
     assert first.returncode == 0, first.stderr
     said = [
@@ -101,8 +102,15 @@ def test_there_must_be_an_experiment(tmp_path):
 
 def test_it_is_obeyed_by_workers_at_work_and_ends_though_they_are_killed_in_between(tmp_path):
     directory = tmp_path / "e"
-    settings = ["population_size=4", "steps=50", "individuals=40", "time=0", "lease=1", "validation=200"]
-    experiment = Experiment.create(directory, override(preset("faithful"), [*settings, "durability=fast"]))
+    settings = [
+        "population.size=4",
+        "training.steps=50",
+        "budget.individuals=40",
+        "budget.time=none",
+        "population.lease=1",
+        "training.validation_images=200",
+    ]
+    experiment = Experiment.create(directory, override(preset("faithful"), [*settings, "population.durability=fast"]))
 
     def finished():
         return len(experiment.history().finished())

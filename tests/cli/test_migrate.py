@@ -9,19 +9,28 @@ from genepool.experiment import Experiment
 from genepool.settings import override, preset
 from tests.support.in_process import evolved, genepool, work_on
 
-SMALL = ["population_size=4", "steps=12", "durability=fast", "validation=200", "workers=1", "time=0"]
+SMALL = [
+    "population.size=4",
+    "training.steps=12",
+    "population.durability=fast",
+    "training.validation_images=200",
+    "workers.count=1",
+    "budget.time=none",
+]
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A population of trained individuals."""
     directory = tmp_path_factory.mktemp("home") / "first"
-    return evolved(directory, *SMALL, "individuals=10").path
+    return evolved(directory, *SMALL, "budget.individuals=10").path
 
 
 def test_the_best_arrive_with_weights_and_lineage_and_evolution_goes_on_with_them(home, tmp_path):
     there = tmp_path / "second"
-    second = Experiment.create(there, override(preset("faithful"), [*SMALL, "individuals=12", "seed=1"]))
+    second = Experiment.create(
+        there, override(preset("faithful"), [*SMALL, "budget.individuals=12", "experiment.seed=1"])
+    )
     moved = genepool("migrate", home, there, "--best", 2, "--json")
     assert moved.returncode == 0, moved.stderr
     migrants = json.loads(moved.stdout)
@@ -58,7 +67,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_moved(home, tmp_path):
     images, labels = rng.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8), np.arange(60) % 3
     np.savez(tmp_path / "other.npz", x_train=images, y_train=labels, x_test=images[:9], y_test=labels[:9])
     other = Experiment.create(
-        tmp_path / "other", override(preset("faithful"), [*SMALL, f"data={tmp_path / 'other.npz'}"])
+        tmp_path / "other", override(preset("faithful"), [*SMALL, f"data.source={tmp_path / 'other.npz'}"])
     )
     done = genepool("migrate", home, other.path)
     assert done.returncode == 2

@@ -13,7 +13,7 @@ from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation, Files, Fossil, Individual, Result, State
 from genepool.population.directory import names
 from genepool.population.directory.archive import Archive
-from genepool.settings import Settings
+from genepool.settings import changed, preset
 from tests.support.in_process import genepool
 from tests.support.networks import random_dna
 
@@ -41,7 +41,7 @@ def drawn(rng, *, timed):
 def made(directory, seed, *, timed):
     """An experiment in which most have died; who has weights, and what was told of each, by ID."""
     rng = Random(seed)
-    Experiment.create(directory, Settings(data="fashion-mini", durability="fast", population_size=50))
+    Experiment.create(directory, changed(preset("laptop"), {"population.durability": "fast", "population.size": 50}))
     population = DirectoryPopulation.open(directory, files=Files(durability="fast"))
     told, weights = {}, set()
     for number in range(LIVED):
@@ -55,11 +55,9 @@ def made(directory, seed, *, timed):
         files = {} if evaluation.reason else {names.WEIGHTS: b"weights"}
         individual = population.finish(individual, fitness=fitness, metrics=metrics, files=files)
         told[individual.id] = evaluation
-        fate = rng.choice(("alive", "dead", "stripped", "collected", "collected"))
+        fate = rng.choice(("alive", "dead", "collected", "collected"))
         if fate != "alive":
             individual = population.kill(individual)
-        if fate == "stripped":
-            population.strip(individual)
         if fate == "collected":
             population.collect(individual)
         if fate in ("alive", "dead") and files:
@@ -132,6 +130,6 @@ def test_ten_thousand_that_are_long_dead_take_seconds(tmp_path):
 
 
 def test_an_empty_experiment_has_no_front(tmp_path):
-    Experiment.create(tmp_path / "experiment", Settings(data="fashion-mini", population_size=10))
+    Experiment.create(tmp_path / "experiment", changed(preset("laptop"), {"population.size": 10}))
     assert "Nobody has been trained yet" in front(tmp_path / "experiment")
     assert json.loads(front(tmp_path / "experiment", "--json")) == []

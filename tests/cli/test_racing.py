@@ -8,8 +8,17 @@ from genepool.experiment import Experiment
 from tests.support.in_process import genepool
 
 BUDGETS = {
-    "steps": ("--steps", 120, "--individuals", 4, "--set", "time=0"),
-    "time": ("--time", "12s", "--set", "affordable=0", "--set", "first_share=0.1", "--set", "finish=0"),
+    "steps": ("--steps", 120, "--individuals", 4, "--set", "budget.time=none"),
+    "time": (
+        "--time",
+        "12s",
+        "--set",
+        "limits.child_steps=none",
+        "--set",
+        "training_budget.first_share=0.1",
+        "--set",
+        "final_phase.share=0",
+    ),
 }
 
 
@@ -17,7 +26,11 @@ BUDGETS = {
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_individuals_that_were_raced_say_so_and_replay(budget, tmp_path):
     directory = tmp_path / "experiment"
-    sets = ("racing=0.5", "averaging=0.25", "mutation_odds.grow-convolution=1000")  # growth clearly wins at first
+    sets = (
+        "training_budget.racing=0.5",
+        "training.averaging=0.25",
+        "breeding.odds.grow-convolution=1000",
+    )  # growth clearly wins at first
     extras = ("--workers", 1, "--population", 2, "--seed", 2, *(word for one in sets for word in ("--set", one)))
     result = genepool("run", directory, *extras, *BUDGETS[budget])
     assert result.returncode == 0, result.stderr
@@ -36,7 +49,7 @@ def test_individuals_that_were_raced_say_so_and_replay(budget, tmp_path):
 
 
 def test_a_race_that_would_begin_after_the_end_is_refused(tmp_path):
-    result = genepool("run", tmp_path / "experiment", "--set", "racing=1.5")
+    result = genepool("run", tmp_path / "experiment", "--set", "training_budget.racing=1.5")
     assert result.returncode == 2
     assert "The setting racing is 1.5, but must lie between 0 and 0.95." in result.stderr
     assert "Traceback" not in result.stderr

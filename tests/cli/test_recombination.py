@@ -7,15 +7,22 @@ import pytest
 from tests.support.in_process import evolved, genepool
 
 SMALL = (
-    *("population_size=5", "steps=12", "individuals=16", "recombination_odds=0.6", "validation=200", "seed=2"),
-    *("mutation_odds.identity=1", "mutation_odds.insert-convolution=1"),
+    *(
+        "population.size=5",
+        "training.steps=12",
+        "budget.individuals=16",
+        "breeding.recombination_odds=0.6",
+        "training.validation_images=200",
+        "experiment.seed=2",
+    ),
+    *("breeding.odds.identity=1", "breeding.odds.insert-convolution=1"),
 )
 
 
 @pytest.mark.parametrize("way", ["weights", "fusion", "probabilities"])
 def test_children_of_two_are_trained_told_and_repeated(way, tmp_path):
     directory = tmp_path / "experiment"
-    history = evolved(directory, *SMALL, f"recombination={way}").history()
+    history = evolved(directory, *SMALL, f"breeding.recombination={way}").history()
     of_two = [row for row in history.finished() if len(row.birth.parents) == 2]
     assert len(of_two) >= 3
     assert all(row.evaluation.reason is None for row in of_two)

@@ -18,7 +18,7 @@ from genepool.data.dataset import prepare
 from genepool.dna import initial
 from genepool.errors import DataError
 from genepool.experiment import Experiment, StopCondition
-from genepool.settings import from_values, preset, to_values
+from genepool.settings import preset
 from genepool.study import read_plan, read_study, shipped_plans
 from genepool.study import run as runs
 from genepool.study.statistics import correlation, sign_test
@@ -225,8 +225,7 @@ def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
 
 
 def test_an_ensemble_of_different_images_or_of_one_population_twice_is_refused(study, tmp_path):
-    values = {**to_values(preset("paper")), "data": "cifar-10"}
-    Experiment.create(tmp_path / "other", from_values(values))
+    Experiment.create(tmp_path / "other", preset("paper"))
     first = study / "five-mutations" / "seed-1"
     for second, words in ((tmp_path / "other", "same images"), (first, "twice"), (tmp_path / "none", "none")):
         done = genepool("ensemble", first, second, "--out", tmp_path / "all.pt2")

@@ -24,7 +24,7 @@ def evolved(tmp_path_factory):
     """The directory of an experiment of some 25 individuals, and what `run` printed."""
     directory = tmp_path_factory.mktemp("evolved") / "experiment"
     command = ("run", directory, "--workers", 2, "--population", 6, "--steps", 30, "--individuals", 25, "--seed", 3)
-    result = genepool(*command, "--set", "time=0", "--set", "lease=5")
+    result = genepool(*command, "--set", "budget.time=none", "--set", "population.lease=5")
     assert result.returncode == 0, result.stderr
     return directory, result
 
@@ -91,7 +91,7 @@ def test_status_tells_how_it_stands(evolved, tmp_path):
     assert "25 individuals have been trained" in page
     copy = tmp_path / "copy"
     shutil.copytree(directory, copy)
-    assert genepool("set", copy, f"individuals={facts['individuals'] + 2}").returncode == 0
+    assert genepool("set", copy, f"budget.individuals={facts['individuals'] + 2}").returncode == 0
     assert genepool("worker", copy).returncode == 0
     assert len(json.loads(genepool("status", copy, "--json").stdout)["workers"]) == len(facts["workers"]) + 1
     assert re.search(r"overhead     \d+\.\d % .*: \S+ \d+ %, \S+ \d+ %", genepool("status", copy).stdout)
@@ -153,7 +153,7 @@ def test_a_replay_computes_in_what_each_training_was_computed_in(tmp_path):
     directory, network = tmp_path / "experiment", tmp_path / "network.json"
     network.write_text(codec.encode(chain(conv("a", depth_factor=8.0, stride_scale=1.0))))
     command = ("run", directory, "--start", network, "--workers", 1, "--steps", 40, "--individuals", 3)
-    result = genepool(*command, "--set", "time=0", "--set", "precision=mixed")
+    result = genepool(*command, "--set", "budget.time=none", "--set", "training.precision=mixed")
     assert result.returncode == 0, result.stderr
     settings = directory / "config" / "000001.json"
     settings.write_text(settings.read_text().replace('"mixed"', '"float32"'))
@@ -167,10 +167,10 @@ def test_set_publishes_a_version_that_says_what_changed(evolved, tmp_path):
 
     directory = tmp_path / "copy"
     shutil.copytree(evolved[0], directory)
-    result = genepool("set", directory, "mutations=2", "mutation_odds.identity=3")
+    result = genepool("set", directory, "breeding.mutations=2", "breeding.odds.identity=3")
     assert result.stdout.splitlines()[0] == "settings version 2"
     assert "mutations: 1 -> 2" in result.stdout
-    assert "nothing changed" in genepool("set", directory, "mutations=2").stdout
+    assert "nothing changed" in genepool("set", directory, "breeding.mutations=2").stdout
     assert json.loads(genepool("status", directory, "--json").stdout)["settings_version"] == 2
 
 
@@ -248,7 +248,7 @@ BAD = {
     "lineage of nobody": (["lineage", "evolved", "nobody"], "'nobody' is not in this experiment"),
     "replay of nobody": (["replay", "evolved", "nobody"], "'nobody' is not in this experiment"),
     "set of an unknown name": (["set", "evolved", "mutation=2"], "did you mean 'mutations'"),
-    "set of what is fixed": (["set", "evolved", "seed=4"], "other settings"),
+    "set of what is fixed": (["set", "evolved", "experiment.seed=4"], "other settings"),
     "check of nothing": (["check", "nowhere"], "no experiment"),
     "doctor of nothing": (["doctor", "nowhere"], "cannot be probed"),
     "gc of nothing": (["gc", "nowhere"], "no experiment"),
@@ -286,7 +286,7 @@ def test_an_individual_over_a_worker_s_share_is_recorded_with_fitness_0_and_the_
     result = genepool(
         "run", directory, "--preset", "faithful", "--workers", 1, "--population", 3, "--steps", 5, "--individuals", 4,
         "--memory", "330M",
-        "--set", "time=0", "--set", "batch=5000",
+        "--set", "budget.time=none", "--set", "training.batch=5000",
     )  # fmt: skip
     assert result.returncode == 2  # nobody has weights to hand out
     [reason] = {row.evaluation.reason for row in Experiment.open(directory).history().finished()}

@@ -9,7 +9,20 @@ import pytest
 from genepool import Experiment
 from tests.support.in_process import genepool
 
-SMALL = ("--workers", 1, "--population", 3, "--steps", 30, "--individuals", 4, "--set", "time=0", "--set", "lease=2")
+SMALL = (
+    "--workers",
+    1,
+    "--population",
+    3,
+    "--steps",
+    30,
+    "--individuals",
+    4,
+    "--set",
+    "budget.time=none",
+    "--set",
+    "population.lease=2",
+)
 
 
 def done(*words):
@@ -41,7 +54,7 @@ def first(directory):
 
 def test_a_model_goes_on_with_its_weights(model, tmp_path):
     directory = tmp_path / "e"
-    done("run", directory, *SMALL, "--start", model, "--set", "learning_rate=0.01")
+    done("run", directory, *SMALL, "--start", model, "--set", "breeding.learning_rate=0.01")
     beginners = first(directory)
     assert beginners and all(row.evaluation.inherited and not row.evaluation.fresh for row in beginners)
     best = Experiment.open(model.parent / "e").history().best()
@@ -49,7 +62,7 @@ def test_a_model_goes_on_with_its_weights(model, tmp_path):
     # From nothing it would not come near in 30 steps: it goes on from what was learnt.
     assert max(row.fitness for row in beginners) > best.fitness - 0.15
     assert "(the beginning: model)" in done("lineage", directory)
-    assert Experiment.open(directory).settings().start.startswith("model ")
+    assert Experiment.open(directory).settings().experiment.start.startswith("model ")
     assert "The replay reaches" in done("replay", directory)
     assert "every invariant holds" in done("check", directory)
     # Going on needs no --start, another one is refused, and files that were changed are noticed.
@@ -106,7 +119,7 @@ def test_a_network_of_the_zoo_for_the_channels_of_the_images(tmp_path):
         "--start",
         "resnet-20",
         "--set",
-        "validation=50",
+        "training.validation_images=50",
     )
     beginners = first(tmp_path / "e")
     assert len(beginners) >= 2 and all("16" in row.dna.in_a_line() or row.dna.convs for row in beginners)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.in_process import genepool
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
-SMALL = ("--workers", 1, "--population", 3, "--steps", 5, "--individuals", 3, "--set", "time=0")
+SMALL = ("--workers", 1, "--population", 3, "--steps", 5, "--individuals", 3, "--set", "budget.time=none")
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])

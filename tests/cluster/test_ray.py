@@ -58,9 +58,9 @@ def test_a_node_is_killed_and_another_joins_and_nothing_is_lost(way, cluster, tm
             assert_watched(run)
         after = fitness_of_all(directory)
         assert before.items() <= after.items()
-        assert genepool("set", directory, "workers=2").returncode == 0
+        assert genepool("set", directory, "workers.count=2").returncode == 0
         run.wait_until(lambda: len(doing(cluster, "_life")) == 2)
-        assert genepool("set", directory, f"individuals={len(after) + 3}").returncode == 0
+        assert genepool("set", directory, f"budget.individuals={len(after) + 3}").returncode == 0
         assert run.end() == 0, run.text()
     assert after.items() <= fitness_of_all(directory).items()
     assert_sound(directory)
@@ -117,7 +117,7 @@ def test_ctrl_c_in_a_terminal_hands_trainings_over(cluster, tmp_path):
     """By two workers that share the one GPU of the cluster, which only Ray believes in."""
     directory = tmp_path / "e"
     share = ("--cpus-per-worker", 0.5, "--gpus-per-worker", 0.25)
-    with RunInATerminal(directory, cluster.address, "--workers", 2, *share, "--set", "steps=1000000") as run:
+    with RunInATerminal(directory, cluster.address, "--workers", 2, *share, "--set", "training.steps=1000000") as run:
         run.wait_until(lambda: len(doing(cluster, "_life")) == 2 and "2 at work" in run.text())
         run.wait_until(lambda: sum(steps_done(directory, one.owner) > 0 for one in training(directory)) == 2)
         with_gpu = [process for process, _ in children(raylet_of(cluster.head_node))]
@@ -141,7 +141,7 @@ def test_a_bug_in_a_worker_ends_the_run_with_its_message(cluster, tmp_path, monk
     """In a selection of the user's own, named as seen from the user's folder."""
     (tmp_path / "plugin.py").write_text(SABOTAGE)
     monkeypatch.chdir(tmp_path)
-    with Run(tmp_path / "e", cluster.address, "--plugin", "plugin.py", "--set", "selection=sabotage") as run:
+    with Run(tmp_path / "e", cluster.address, "--plugin", "plugin.py", "--set", "population.selection=sabotage") as run:
         assert run.process.wait(PATIENCE) == 2
     assert re.search(r"\nError: Worker \d failed with ZeroDivisionError: a loose screw; .*\n$", "\n" + run.text())
     assert "Traceback" not in run.text()

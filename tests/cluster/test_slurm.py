@@ -38,8 +38,15 @@ def slurm(tmp_path):
 
 def test_preempted_workers_are_requeued_and_their_trainings_resumed(slurm, tmp_path):
     directory = tmp_path / "e"
-    settings = (f"steps={STEPS}", "share=0", "finish=0", "time=0", "lease=3", "checkpoint_every=0.5")
-    odds = ("mutation_odds.grow-convolution=0", "mutation_odds.widen=0")
+    settings = (
+        f"training.steps={STEPS}",
+        "training_budget.share=none",
+        "final_phase.share=0",
+        "budget.time=none",
+        "population.lease=3",
+        "training.checkpoint_every=0.5",
+    )
+    odds = ("breeding.odds.grow-convolution=0", "breeding.odds.widen=0")
     Experiment.create(directory, override(preset("laptop"), [*settings, *odds]))
     words = ("launch", "slurm", str(directory), "--workers", "2", "--time-limit", "24h", "--submit")
     done = subprocess.run([*COMMAND, *words], env=slurm.environment, capture_output=True, text=True, check=False)

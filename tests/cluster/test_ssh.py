@@ -68,7 +68,14 @@ def hosts(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 def test_workers_over_ssh_begin_are_stopped_and_go_on(hosts, tmp_path):
     directory, script = tmp_path / "My shirts", tmp_path / "workers.sh"
-    settings = ["steps=1000000", "share=0", "finish=0", "time=0", "lease=3", "checkpoint_every=0.5"]
+    settings = [
+        "training.steps=1000000",
+        "training_budget.share=none",
+        "final_phase.share=0",
+        "budget.time=none",
+        "population.lease=3",
+        "training.checkpoint_every=0.5",
+    ]
     Experiment.create(directory, override(preset("laptop"), settings))
     words = ("launch", "ssh", directory, "--workers", 2, "--hosts", "alpha,beta", "--out", script)
     assert genepool(*words).returncode == 0
@@ -83,7 +90,7 @@ def test_workers_over_ssh_begin_are_stopped_and_go_on(hosts, tmp_path):
         assert run([*COMMAND, "launch", "ssh", directory, "--workers", "2", "--hosts", "beta", "--submit"], hosts) == ""
         wait_until(lambda: len(advanced(directory)) == 2, PATIENCE)
         assert {one.id for one in training(directory)} == begun
-        assert genepool("set", directory, "time=1").returncode == 0
+        assert genepool("set", directory, "budget.time=1").returncode == 0
         wait_until(lambda: not workers_of(directory), PATIENCE)
     finally:
         loops = [int(note.read_text()) for note in (directory / "logs").glob("ssh-*.pid")]

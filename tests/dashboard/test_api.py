@@ -244,9 +244,9 @@ def test_an_order_is_json_of_a_reasonable_length(client, key, place):
     before = Experiment.open(place / "one").version()
     path, bearer = f"/api/experiments/{key}/control", f"Bearer {client.token}"
     # A form of another site could send plain text, but never this type without being asked back.
-    order = {"set": {"mutations": "4"}}
+    order = {"set": {"breeding.mutations": "4"}}
     assert client.ask(path, method="POST", body=order, content_type="text/plain", authorization=bearer)[0] == 415
-    long = {"set": {"mutations": "4" * 100_000}}
+    long = {"set": {"breeding.mutations": "4" * 100_000}}
     assert client.ask(path, method="POST", body=long, content_type="application/json", authorization=bearer)[0] == 413
     assert Experiment.open(place / "one").version() == before
 
@@ -254,22 +254,22 @@ def test_an_order_is_json_of_a_reasonable_length(client, key, place):
 def test_changes_need_the_token(client, key, place):
     before = Experiment.open(place / "one").version()
     for token in (None, "", "wrong", client.token[:-1]):
-        status, answer = client.order(key, {"set": {"mutations": "3"}}, token)
+        status, answer = client.order(key, {"set": {"breeding.mutations": "3"}}, token)
         assert status == 401
         assert "token" in answer["error"]
     assert Experiment.open(place / "one").version() == before
-    status, answer = client.order(key, {"set": {"mutations": "3"}}, client.token)
+    status, answer = client.order(key, {"set": {"breeding.mutations": "3"}}, client.token)
     assert (status, answer["settings_version"]) == (200, before + 1)
-    assert Experiment.open(place / "one").settings().mutations == 3
+    assert Experiment.open(place / "one").settings().breeding.mutations == 3
     assert client.status(key)["changes"][-1]["values"] == {"mutations": [1, 3]}
 
 
 @pytest.mark.parametrize(
     ("order", "sentence"),
     [
-        ({"set": {"mutations": "many"}}, "wrong kind"),
-        ({"set": {"populaton_size": "3"}}, "did you mean"),
-        ({"set": {"seed": "9"}}, "other settings"),
+        ({"set": {"breeding.mutations": "many"}}, "must be a whole number"),
+        ({"set": {"populaton.size": "3"}}, "did you mean"),
+        ({"set": {"experiment.seed": "9"}}, "other settings"),
         ({"mutations": 5}, "for a while"),
         ({"mutations": 5, "lasts": "soon"}, "not a time"),
         ({"explode": True}, "cannot be read"),
@@ -288,10 +288,10 @@ def test_a_senseless_order_gets_a_sentence_and_changes_nothing(client, key, plac
 def test_mutations_can_be_raised_and_workers_stopped(client, place):
     key = client.keys()["deeper/two"]
     assert client.order(key, {"mutations": 5, "lasts": "20"}, client.token)[0] == 200
-    assert Experiment.open(place / "deeper/two").settings().escape_mutations == 5
+    assert Experiment.open(place / "deeper/two").settings().escape.mutations == 5
     before = Experiment.open(place / "deeper/two").version()
     assert client.order(key, {"reset_weights": True}, client.token)[0] == 200
-    assert Experiment.open(place / "deeper/two").settings().reset_version == before + 1
+    assert Experiment.open(place / "deeper/two").settings().escape.reset_version == before + 1
     assert client.status(key)["changes"][-1]["label"] == "weights reset"
     assert client.order(key, {"stop": True}, client.token)[0] == 200
     settings = Experiment.open(place / "deeper/two").settings()
@@ -404,7 +404,7 @@ def test_a_migrant_brings_its_ancestors_along(tmp_path):
 def test_the_shape_of_unnamed_images_follows_from_a_record(tmp_path):
     made = experiment(tmp_path / "e")
     evolve(made, 6)
-    settings = changed(made.settings(), {"data": "/photographs/birds"})
+    settings = changed(made.settings(), {"data.source": "/photographs/birds"})
     for row in made.history().finished():
         told = Judge().evaluate(TrainingRequest(row.dna, seed=0)).evaluation
         found = image_of(settings, row.dna, told)

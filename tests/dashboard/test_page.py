@@ -57,8 +57,21 @@ def folder(needed, tmp_path_factory):
     experiment(place / "empty")
     (place / "torn").mkdir()
     (place / "torn" / "experiment.json").write_text("{")
-    words = ["--preset", "faithful", "--workers", 1, "--population", 6, "--steps", 15, "--seed", 4, "--set", "time=0"]
-    command = [*COMMAND, "run", place / "going", *words, "--set", "durability=fast", "--dashboard"]
+    words = [
+        "--preset",
+        "faithful",
+        "--workers",
+        1,
+        "--population",
+        6,
+        "--steps",
+        15,
+        "--seed",
+        4,
+        "--set",
+        "budget.time=none",
+    ]
+    command = [*COMMAND, "run", place / "going", *words, "--set", "population.durability=fast", "--dashboard"]
     errors = (place / "run.txt").open("w")
     run = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
     try:
@@ -307,7 +320,7 @@ def test_control_is_refused_without_the_token_and_works_with_it(page, client, fo
     page.click("button:text-is('Change')")
     page.wait_for_selector(".trouble:has-text('The token is missing or wrong')")
     assert page.locator("input[name=token]").count() == 1
-    assert Experiment.open(folder / "going").settings().mutations == 1
+    assert Experiment.open(folder / "going").settings().breeding.mutations == 1
     picture(page, "control-refused")
     page.goto("about:blank")
     page.goto(f"{client.address}#token={client.token}")
@@ -317,7 +330,7 @@ def test_control_is_refused_without_the_token_and_works_with_it(page, client, fo
     page.fill("input[name=value]", "2")
     page.click("button:text-is('Change')")
     page.wait_for_selector("p.done:has-text('mutations is 2 now')")
-    assert Experiment.open(folder / "going").settings().mutations == 2
+    assert Experiment.open(folder / "going").settings().breeding.mutations == 2
     page.click("text=Raise the rate")
     page.wait_for_selector("p.done:has-text('More mutations')")
     page.click("summary")
@@ -397,7 +410,7 @@ def test_one_that_has_finished_and_one_that_vanished_say_so(page, tmp_path):
         page.goto(at(client, "population", "e"))
         until_dots(page, 20)
         picture(page, "population-20")
-        Experiment.open(place).set({"individuals": 10})
+        Experiment.open(place).set({"budget.individuals": 10})
         page.wait_for_selector("text=Finished: 10 individuals")
         picture(page, "state-finished")
         place.rename(away)

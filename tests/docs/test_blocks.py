@@ -39,10 +39,11 @@ ORDER = (
 PARSED_ONLY = ("guide/dashboard", "guide/cluster", "design/scaling")
 """These need a browser or other machines."""
 SMALL = (
-    (r"--time \d+[smh]", "--set time=0 --individuals 5 --steps 10 --workers 1"),
+    (r"--time \d+[smh]", "--set budget.time=none --individuals 5 --steps 10 --workers 1"),
     (
         r'time="\d+[smh]"',
-        'time="0", individuals=5, workers=1, settings={"share": 0, "finish": 0, "steps": 10}',
+        "time=None, individuals=5, workers=1, "
+        'settings={"training_budget.share": None, "final_phase.share": 0, "training.steps": 10}',
     ),
 )
 """Budgets of time, made small and independent of how busy the machine is."""

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from genepool.dna import Capacity, CapacityLimit
+from genepool.dna import Capacity
+from genepool.evaluation import Limits
 from genepool.evolution import Breeding, ChildLimits, Rules, mutated
 from genepool.evolution.reproduction import allowed_child
 from tests.support.networks import chain, conv
@@ -12,9 +13,9 @@ from tests.support.networks import chain, conv
 ODDS = {"insert-convolution": 5.0, "identity": 1.0}
 
 
-def evolved(world, largest):
+def evolved(world, rules):
     """The most convolutions among forty trained networks; each counts as a parameter and as a FLOP."""
-    world.rules = Rules(population_size=6, breeding=Breeding(odds=ODDS), max_capacity=largest)
+    world.rules = Rules(population_size=6, breeding=Breeding(odds=ODDS), limits=rules)
     limits = ChildLimits(capacity=lambda dna: Capacity(len(dna.convs), len(dna.convs)))
     worker = world.worker(reason_to_stop=world.trainings(40), limits=limits)
     worker.run()
@@ -22,13 +23,13 @@ def evolved(world, largest):
     return max(len(dna.convs) for dna, *_ in world.judge.seen)
 
 
-@pytest.mark.parametrize("largest", [CapacityLimit(parameters=2), CapacityLimit(parameters=99, flops=2)])
-def test_no_child_exceeds_a_limit_and_all_below_it_are_allowed(world, largest):
-    assert evolved(world, largest) == 2
+@pytest.mark.parametrize("limits", [Limits(parameters=2, redraw=True), Limits(parameters=99, flops=2, redraw=True)])
+def test_no_child_exceeds_a_limit_and_all_below_it_are_allowed(world, limits):
+    assert evolved(world, limits) == 2
 
 
 def test_without_redraws_evolution_goes_past_any_limit(world):
-    assert evolved(world, None) > 2
+    assert evolved(world, Limits(parameters=2)) > 2
 
 
 def test_an_unaffordable_mutation_is_drawn_again_of_its_own_kind():
@@ -60,8 +61,9 @@ def stridden(dna):
 
 
 def test_the_message_names_the_limit_and_the_cure():
-    assert CapacityLimit(5).fault(Capacity(5, 10**9)) is None
-    assert CapacityLimit(5).fault(Capacity(6, 0)) == "6 parameters are over the limit of 5; raise max_parameters."
-    assert CapacityLimit(5, 1e6).fault(Capacity(5, 1_000_001)) == (
-        "1,000,001 FLOPs an image are over the limit of 1,000,000; raise max_flops."
+    few = Limits(parameters=5)
+    assert few.fault(Capacity(5, 10**9)) is None
+    assert few.fault(Capacity(6, 0)) == "6 parameters are over the limit of 5; raise limits.parameters."
+    assert Limits(parameters=5, flops=1e6).fault(Capacity(5, 1_000_001)) == (
+        "1,000,001 FLOPs per image are over the limit of 1,000,000; raise limits.flops."
     )

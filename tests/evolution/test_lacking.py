@@ -45,7 +45,7 @@ def test_first_individuals_are_the_founder_with_its_weights(world):
 
 
 def test_the_record_names_what_was_left_out_of_the_draw(world):
-    world.rules = replace(world.rules, breeding=Breeding(odds={"identity": 1.0}, lacking=("leak",)))
+    world.rules = replace(world.rules, breeding=Breeding(odds={"identity": 1.0}), lacking=("leak",))
     worker = world.worker(reason_to_stop=world.trainings(15))
     worker.run()
     births = [worker.population.read_birth(individual) for individual in world.living()]

@@ -2,8 +2,9 @@
 
 import pytest
 
-from genepool.dna import Shape, StepTime, modest, step_time
-from genepool.evaluation import Race, TrainingBudget
+from genepool.dna import Shape, StepTime, step_time
+from genepool.dna.zoo import modest
+from genepool.evaluation import Limits, Race, TrainingBudget
 from genepool.evolution import (
     Breeding,
     Budget,
@@ -173,7 +174,11 @@ def test_a_child_that_is_too_expensive_is_drawn_again(world):
     """If convolutions cost more than any budget, no network has one."""
     odds = {"insert-convolution": 10.0, "alter-learning-rate": 1.0}
     world.rules = Rules(
-        population_size=8, training_budget=RULES, final_phase=FINAL, child_steps=100, breeding=Breeding(odds=odds)
+        population_size=8,
+        training_budget=RULES,
+        final_phase=FINAL,
+        limits=Limits(child_steps=100),
+        breeding=Breeding(odds=odds),
     )
     worker = world.worker(
         reason_to_stop=world.trainings(60),
@@ -195,7 +200,11 @@ def test_growth_begins_on_images_that_are_too_large_for_the_time(world):
         return step_time(dna, image, 10, 50)
 
     world.rules = Rules(
-        population_size=8, training_budget=RULES, final_phase=FINAL, child_steps=10**6, breeding=Breeding(odds=odds)
+        population_size=8,
+        training_budget=RULES,
+        final_phase=FINAL,
+        limits=Limits(child_steps=10**6),
+        breeding=Breeding(odds=odds),
     )
     worker = world.worker(
         reason_to_stop=world.trainings(60), budget_use=lambda: used(0.3), limits=ChildLimits(costs, image=image)

@@ -7,6 +7,7 @@ import pytest
 
 from genepool.dna import initial
 from genepool.errors import ConcurrencyError, StorageError
+from genepool.evaluation import Training
 from genepool.evolution import SET_POINTS, Breeding, Decision, Rules, dna_of, mutated
 from genepool.population import Birth, MemoryPopulation, State
 from tests.evolution.conftest import World, first_individual, next_job, set_reason_to_stop
@@ -150,7 +151,7 @@ def test_a_silent_workers_training_is_taken_over_after_the_lease(world):
 
 def test_checkpoints_are_kept_at_intervals(world):
     saved = []
-    world.rules = Rules(population_size=10, checkpoint_every=30.0)
+    world.rules = Rules(population_size=10, training=Training(checkpoint_every=30.0))
     worker = world.worker(reason_to_stop=world.trainings(12))
     keep = worker.population.save_checkpoint
     worker.population.save_checkpoint = lambda i, c: (saved.append(c.step), keep(i, c))

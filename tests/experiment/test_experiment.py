@@ -10,9 +10,9 @@ from genepool.errors import PopulationFormatError, SettingsError, StorageError
 from genepool.evaluation import Evaluation, Trained, ignore
 from genepool.evolution import Budget, Spending, Surroundings
 from genepool.experiment import Experiment, StopCondition
-from genepool.settings import Settings, changed, override, preset
+from genepool.settings import changed, override, preset
 
-LAPTOP = override(preset("laptop"), ["population_size=6", "durability=fast"])
+LAPTOP = override(preset("laptop"), ["population.size=6", "population.durability=fast"])
 
 
 class Judge:
@@ -43,7 +43,7 @@ def test_it_is_made_once_and_then_opened(tmp_path):
     assert made.settings() == LAPTOP
 
 
-@pytest.mark.parametrize("change", [{"data": "cifar-10"}, {"seed": 9}, {"batch": 20}])
+@pytest.mark.parametrize("change", [{"data.source": "cifar-10"}, {"experiment.seed": 9}, {"training.batch": 20}])
 def test_another_experiment_on_the_same_directory_is_refused_with_the_difference(change, tmp_path):
     Experiment.create(tmp_path / "e", LAPTOP)
     with pytest.raises(SettingsError, match=f"{next(iter(change))} is "):
@@ -74,24 +74,24 @@ def test_a_newer_format_is_told_apart(tmp_path):
 def test_settings_change_by_versions_and_each_individual_tells_its_own(tmp_path):
     experiment = Experiment.create(tmp_path / "e", LAPTOP)
     evolve(experiment, 8)
-    assert experiment.set({"mutations": 3, "population_size": 8}) == 2
-    assert experiment.set({"mutations": 3}) == 2  # nothing changed
+    assert experiment.set({"breeding.mutations": 3, "population.size": 8}) == 2
+    assert experiment.set({"breeding.mutations": 3}) == 2  # nothing changed
     evolve(experiment, 8)
     rows = experiment.history().finished()
     assert [row.birth.settings_version for row in rows] == [1] * 8 + [2] * 8
     assert {len(row.birth.mutations) for row in rows[8:]} == {3}
     assert experiment.settings(1) == LAPTOP
-    assert experiment.settings().mutations == 3
+    assert experiment.settings().breeding.mutations == 3
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"selection": "tournment"}, "did you mean 'tournament'"),
-        ({"set_point": "dampd"}, "did you mean 'damped'"),
-        ({"mutation_odds": {"add-skp": 1.0}}, "did you mean 'add-skip'"),
-        ({"mutation_odds": {"add-skip": 0.0}}, "at least one mutation"),
-        ({"stpes": 5}, "did you mean 'steps'"),
+        ({"population.selection": "tournment"}, "did you mean 'tournament'"),
+        ({"population.set_point": "dampd"}, "did you mean 'damped'"),
+        ({"breeding.odds": {"add-skp": 1.0}}, "did you mean 'add-skip'"),
+        ({"breeding.odds": {"add-skip": 0.0}}, "at least one mutation"),
+        ({"stpes": 5}, "did you mean 'training.steps'"),
     ],
 )
 def test_settings_that_nothing_answers_to_are_refused(change, message, tmp_path):
@@ -122,20 +122,20 @@ def test_each_budget_ends_an_experiment_when_it_is_spent(budget, word):
 
 
 def test_a_watch_ends_at_the_budget_that_is_in_force(tmp_path):
-    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 0.0, "individuals": 12}))
+    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"budget.time": None, "budget.individuals": 12}))
     evolve(experiment, 11)
     watch = StopCondition(experiment)
     assert watch() is None
     evolve(experiment, 1)
-    experiment.set({"individuals": 20})
+    experiment.set({"budget.individuals": 20})
     assert watch() is None
-    experiment.set({"individuals": 10})
+    experiment.set({"budget.individuals": 10})
     assert watch() == "10 individuals have been trained"
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, 3_600.0, 365 * 86_400.0])
 def test_a_clock_that_jumps_does_not_spend_the_time(jump, tmp_path, monkeypatch):
-    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 600.0}))
+    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"budget.time": 600.0}))
     watch = StopCondition(experiment)
     evolve(experiment, 3)
     real = time.time
@@ -145,12 +145,12 @@ def test_a_clock_that_jumps_does_not_spend_the_time(jump, tmp_path, monkeypatch)
 
 
 def test_a_watch_ends_when_whoever_started_it_is_gone(tmp_path):
-    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 0.0}))
+    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"budget.time": None}))
     assert StopCondition(experiment, parent=1 << 22)() == "the program that started it is gone"
 
 
 def test_a_directory_that_is_out_of_reach_for_a_while_ends_no_worker(tmp_path):
-    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"time": 0.0, "individuals": 12}))
+    experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"budget.time": None, "budget.individuals": 12}))
     troubles = []
     watch = StopCondition(experiment)
 
@@ -196,4 +196,4 @@ def test_observers_change_nothing(tmp_path):
 def test_a_creator_that_was_killed_is_no_obstacle(tmp_path):
     """Found by killing a study: the half-written manifest made the directory look like a stranger's."""
     (tmp_path / "new-0123456789abcdef").write_text("{")
-    assert Experiment.create(tmp_path, Settings(data="fashion-mini")).settings().data == "fashion-mini"
+    assert Experiment.create(tmp_path, preset("laptop")).settings() == preset("laptop")

@@ -15,7 +15,9 @@ from genepool.population import State
 from genepool.settings import override, preset
 from genepool.study.plots.progress import progress_figure
 
-SETTINGS = override(preset("faithful"), ["population_size=6", "durability=fast", "set_point=paper"])
+SETTINGS = override(
+    preset("faithful"), ["population.size=6", "population.durability=fast", "population.set_point=paper"]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -62,22 +64,22 @@ def test_more_mutations_end_by_themselves_whoever_is_at_work_by_then(tmp_path):
     begun.intervene(Intervention(mutations=5, individuals=12), begun.history().spending())
     for _ in range(5):  # a new process each time, for all that it knows
         evolve(Experiment.open(tmp_path / "e"), 4)
-    begun.set({"steps": 77})  # another change does not disturb it
+    begun.set({"training.steps": 77})  # another change does not disturb it
     evolve(Experiment.open(tmp_path / "e"), 2)
     assert mutations(begun)[10:] == [5] * 12 + [1] * 10
-    assert begun.settings().mutations == 1
+    assert begun.settings().breeding.mutations == 1
 
 
 def test_a_phase_counted_in_time_is_counted_in_the_experiments_time():
-    escape = Escape(mutations=5, seconds=600.0)
+    escape = Escape(mutations=5, time=600.0)
     assert escape.lasts(Spending(seconds=599.0, individuals=10**6))
     assert not escape.lasts(Spending(seconds=600.0))
     changes = Intervention(mutations=5, seconds=60.0).changes(Spending(seconds=540.0, individuals=7), 2)
-    assert (changes["escape_time"], changes["escape_individuals"]) == (600.0, 0)
+    assert (changes["escape.time"], changes["escape.individuals"]) == (600.0, None)
 
 
 def test_the_alarm_rings_and_tells(tmp_path):
-    experiment = Experiment.create(tmp_path / "e", override(SETTINGS, ["alarm=8"]))
+    experiment = Experiment.create(tmp_path / "e", override(SETTINGS, ["escape.alarm=8"]))
     evolve(experiment, 20)
     spent = experiment.history().spending()
     escape = Escape(alarm=8)
@@ -89,7 +91,7 @@ def test_the_alarm_rings_and_tells(tmp_path):
 
 
 def test_an_alarm_may_begin_an_escape_which_ends_and_may_begin_again(tmp_path):
-    experiment = Experiment.create(tmp_path / "e", override(SETTINGS, ["alarm=8", "auto_escape=5"]))
+    experiment = Experiment.create(tmp_path / "e", override(SETTINGS, ["escape.alarm=8", "escape.auto=5"]))
     evolve(experiment, 50)
     told = "".join(str(count) for count in mutations(experiment)[6:])  # the first six have no parents
     assert re.fullmatch("(1{2,}5{5})+1*5{0,5}", told), told
@@ -102,7 +104,7 @@ def test_an_alarm_may_begin_an_escape_which_ends_and_may_begin_again(tmp_path):
 
 
 def test_workers_that_hear_the_alarm_at_once_begin_one_escape(tmp_path):
-    Experiment.create(tmp_path / "e", override(SETTINGS, ["alarm=10", "auto_escape=40"]))
+    Experiment.create(tmp_path / "e", override(SETTINGS, ["escape.alarm=10", "escape.auto=40"]))
     crowd, rules = 16, []
     together = threading.Barrier(crowd)
 
@@ -119,7 +121,7 @@ def test_workers_that_hear_the_alarm_at_once_begin_one_escape(tmp_path):
     for thread in threads:
         thread.join()
     assert Experiment.open(tmp_path / "e").version() == 2
-    assert Experiment.open(tmp_path / "e").settings().escape_individuals == 70
+    assert Experiment.open(tmp_path / "e").settings().escape.individuals == 70
     assert [rule.breeding.mutations for rule in rules] == [5] * crowd
 
 
@@ -188,4 +190,4 @@ def test_a_change_that_was_made_meanwhile_is_not_lost(tmp_path):
     assert one.intervene(Intervention(population=9), Spending(), version=1) == 2
     assert other.intervene(Intervention(population=7), Spending(), version=1) is None
     assert other.intervene(Intervention(mutations=3, individuals=5), Spending()) == 3
-    assert (one.settings().population_size, one.settings().escape_mutations) == (9, 3)
+    assert (one.settings().population.size, one.settings().escape.mutations) == (9, 3)

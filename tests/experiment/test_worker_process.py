@@ -18,7 +18,16 @@ from genepool.settings import override, preset
 
 @pytest.fixture
 def options(tmp_path: Path) -> WorkerOptions:
-    settings = override(preset("laptop"), ["steps=5", "share=0", "finish=0", "individuals=1", "time=0"])
+    settings = override(
+        preset("laptop"),
+        [
+            "training.steps=5",
+            "training_budget.share=none",
+            "final_phase.share=0",
+            "budget.individuals=1",
+            "budget.time=none",
+        ],
+    )
     Experiment.create(tmp_path / "e", settings)
     return WorkerOptions(directory=str(tmp_path / "e"), number=0, device="cpu")
 

@@ -6,15 +6,18 @@ import pytest
 import torch
 
 from genepool.dna import Shape, requirements
-from genepool.evaluation import TrainingBudget, TrainingRequest, ignore
-from genepool.nn import Limits, Model, Recipe, TorchEvaluator, Training, evaluator_for, from_bytes
+from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest, ignore
+from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.model import Model
 from genepool.nn.optimiser import BATCHES, EVERY, TailAverage
+from genepool.nn.trainer import TrainingRun
+from genepool.nn.weights import from_bytes
 from genepool.settings import override, preset
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
 DNA = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
-RECIPE = Recipe(steps=83, schedule="linear", nesterov=True, averaging=0.3)
+RECIPE = Training(steps=83, schedule="linear", nesterov=True, averaging=0.3)
 
 
 def evaluator(data, recipe=RECIPE):
@@ -24,7 +27,7 @@ def evaluator(data, recipe=RECIPE):
 def plain_average(data, recipe, seed):
     """Keeps all weights of an ordinary training, and looks from outside at what comes into each normalisation."""
     model = Model(DNA, data.image, 10, torch.Generator().manual_seed(seed))
-    training = Training(model, data, Recipe(steps=83, schedule="linear", nesterov=True), seed=seed, device=CPU)
+    training = TrainingRun(model, data, Training(steps=83, schedule="linear", nesterov=True), seed=seed, device=CPU)
     kept = []
     for done in range(1, recipe.steps + 1):
         training.step()
@@ -54,7 +57,7 @@ def test_what_is_kept_is_the_mean_of_the_last_weights_with_statistics_of_its_own
     expected, count = plain_average(fashion, RECIPE, seed=3)
     weights = from_bytes(evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3)).weights)
     last = from_bytes(
-        evaluator(fashion, Recipe(steps=83, schedule="linear", nesterov=True))
+        evaluator(fashion, Training(steps=83, schedule="linear", nesterov=True))
         .evaluate(TrainingRequest(DNA, seed=3))
         .weights
     )
@@ -72,7 +75,7 @@ def test_the_network_that_is_validated_is_the_one_that_is_kept(fashion):
     model.load_state_dict(from_bytes(trained.weights))
     assert ours.validate(model) == trained.evaluation.fitness
     needs = requirements(DNA, fashion.image, 10)
-    without = evaluator(fashion, Recipe(steps=83)).evaluate(TrainingRequest(DNA, seed=3)).evaluation
+    without = evaluator(fashion, Training(steps=83)).evaluate(TrainingRequest(DNA, seed=3)).evaluation
     assert trained.evaluation.flops - without.flops == BATCHES * needs.forward.total
 
 
@@ -83,7 +86,7 @@ class EnoughError(Exception):
 @pytest.mark.parametrize("stop_at", [50, 100, 150])
 def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at, fashion):
     """Before the average begins, in the middle of it, and right at the end."""
-    ours = evaluator(fashion, Recipe(steps=150, schedule="linear", averaging=0.5))
+    ours = evaluator(fashion, Training(steps=150, schedule="linear", averaging=0.5))
     kept = []
 
     def stop(progress):
@@ -102,7 +105,7 @@ def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at,
 
 
 def test_a_training_by_time_repeats_from_its_record(fashion):
-    ours = evaluator(fashion, Recipe(steps=10**6, schedule="linear", averaging=0.5))
+    ours = evaluator(fashion, Training(steps=10**6, schedule="linear", averaging=0.5))
     first = ours.evaluate(TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=0.7)))
     again = ours.evaluate(
         TrainingRequest(DNA, seed=3, budget=TrainingBudget(seconds=0.7, step_decisions=first.evaluation.step_decisions))
@@ -126,7 +129,7 @@ def test_an_average_that_began_too_early_begins_again():
 def test_a_network_without_normalisation_needs_no_batches_for_it(fashion):
     plain = chain(conv("a", depth_factor=4.0, stride_scale=1.0), kind="linear").edited(learning_rate=0.01)
     model = Model(plain, fashion.image, 10, torch.Generator().manual_seed(0))
-    training = Training(model, fashion, Recipe(steps=20, averaging=0.5), seed=0, device=CPU)
+    training = TrainingRun(model, fashion, Training(steps=20, averaging=0.5), seed=0, device=CPU)
     training.run(ignore)
     assert training.settled == 0
 
@@ -137,7 +140,7 @@ def test_the_prediction_of_memory_counts_the_average(fashion):
     needed = requirements(wide, fashion.image, 10).memory + 64 * len(fashion.train_labels)
     limits = Limits(memory=needed + 8 * parameters - 1)
     for part, fits in ((0.0, True), (0.5, False)):
-        answer = TorchEvaluator(fashion, Recipe(steps=0, averaging=part), limits, CPU).evaluate(
+        answer = TorchEvaluator(fashion, Training(steps=0, averaging=part), limits, CPU).evaluate(
             TrainingRequest(wide, seed=0)
         )
         assert (answer.evaluation.reason is None) == fits
@@ -146,7 +149,7 @@ def test_the_prediction_of_memory_counts_the_average(fashion):
 def test_it_costs_next_to_nothing(fashion):
     """Taken alternately, the fastest of each: 200 updates of the average beside 200 steps."""
     model = Model(DNA, fashion.image, 10, torch.Generator().manual_seed(0))
-    training = Training(model, fashion, Recipe(steps=10**6), seed=0, device=CPU)
+    training = TrainingRun(model, fashion, Training(steps=10**6), seed=0, device=CPU)
     average = TailAverage(model, 1.0)
     shares = []
     for _ in range(5):
@@ -161,6 +164,5 @@ def test_it_costs_next_to_nothing(fashion):
 
 
 def test_the_setting_reaches_the_training(fashion):
-    settings = override(preset("laptop"), ["averaging=0.25"])
-    assert evaluator_for(fashion, settings, CPU).recipe.averaging == 0.25
-    assert all(preset(name).averaging == 0 for name in ("paper", "faithful"))
+    assert override(preset("laptop"), ["training.averaging=0.25"]).training.averaging == 0.25
+    assert all(preset(name).training.averaging == 0 for name in ("paper", "faithful"))

@@ -3,12 +3,16 @@
 import pytest
 import torch
 
-from genepool.dna import OUTPUT, Identity, initial
-from genepool.evaluation import TrainingRequest
-from genepool.nn import Limits, Model, Normaliser, Recipe, TorchEvaluator, Training, gpus
+from genepool.dna import Identity, initial
+from genepool.dna.zoo import OUTPUT
+from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.nn import trainer as training_module
-from genepool.nn.batches import Batches, ResidentBatches, batches_for, resident
+from genepool.nn.batches import Batches, Normaliser, ResidentBatches, batches_for, resident
+from genepool.nn.device import gpus
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.measure import accuracy
+from genepool.nn.model import Model
+from genepool.nn.trainer import TrainingRun
 from tests.support.networks import chain, conv
 
 CPU, META = torch.device("cpu"), torch.device("meta")
@@ -37,7 +41,9 @@ def test_images_are_copied_to_a_device_once(fashion):
 
 def test_a_training_by_the_path_of_gpus_gives_the_same_weights(fashion, monkeypatch):
     def train():
-        return TorchEvaluator(fashion, Recipe(steps=60), Limits(), CPU).evaluate(TrainingRequest(with_a_skip(), seed=1))
+        return TorchEvaluator(fashion, Training(steps=60), Limits(), CPU).evaluate(
+            TrainingRequest(with_a_skip(), seed=1)
+        )
 
     ordinary = train()
     monkeypatch.setattr(training_module, "batches_for", ResidentBatches)
@@ -48,7 +54,7 @@ def test_a_training_by_the_path_of_gpus_gives_the_same_weights(fashion, monkeypa
 def test_a_step_touches_nothing_that_is_not_on_the_device(dna, fashion):
     """The device `meta` computes shapes only, and refuses any tensor from elsewhere."""
     model = Model(dna, fashion.image, 10, torch.Generator().manual_seed(0)).to(META)
-    training = Training(model, fashion, Recipe(steps=5), seed=0, device=META)
+    training = TrainingRun(model, fashion, Training(steps=5), seed=0, device=META)
     for _ in range(3):
         loss = training.step()
     assert (loss.device.type, loss.shape) == ("meta", ())

@@ -6,10 +6,10 @@ import torch
 
 from genepool.data import open_source
 from genepool.dna import initial, requirements
-from genepool.evaluation import TrainingBudget, TrainingRequest
-from genepool.nn import Limits, Recipe, TorchEvaluator, evaluator_for
-from genepool.nn import test_accuracy as measure_test_accuracy
-from genepool.settings import override, preset
+from genepool.errors import SettingsError
+from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
+from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.final_test import test_accuracy as measure_test_accuracy
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
@@ -17,7 +17,9 @@ CPU = torch.device("cpu")
 
 def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
     answer = (
-        TorchEvaluator(fashion, Recipe(steps=20), Limits(), CPU).evaluate(TrainingRequest(initial(), seed=0)).evaluation
+        TorchEvaluator(fashion, Training(steps=20), Limits(), CPU)
+        .evaluate(TrainingRequest(initial(), seed=0))
+        .evaluation
     )
     needs = requirements(initial(), fashion.image, 10, batch=50)
     assert answer.flops_training == needs.training.total
@@ -30,7 +32,7 @@ def test_an_individual_costs_f_t_n_t_plus_f_v_n_v(fashion):
 
 
 def test_fitness_can_be_measured_on_fewer_images_which_cost_less(fashion):
-    few = TorchEvaluator(fashion, Recipe(steps=0, validation=200), Limits(), CPU)
+    few = TorchEvaluator(fashion, Training(steps=0, validation_images=200), Limits(), CPU)
     answer = few.evaluate(TrainingRequest(initial(), seed=0)).evaluation
     assert answer.flops == 4 * answer.flops_forward
     assert answer.fitness * 200 == pytest.approx(round(answer.fitness * 200))
@@ -40,7 +42,9 @@ def test_fitness_can_be_measured_on_fewer_images_which_cost_less(fashion):
 
 def test_a_diverged_training_is_a_result(fashion):
     dna = chain(conv("a", depth_factor=4.0), kind="linear").edited(learning_rate=1e6)
-    answer = TorchEvaluator(fashion, Recipe(steps=200), Limits(), CPU).evaluate(TrainingRequest(dna, seed=0)).evaluation
+    answer = (
+        TorchEvaluator(fashion, Training(steps=200), Limits(), CPU).evaluate(TrainingRequest(dna, seed=0)).evaluation
+    )
     assert answer.fitness == 0
     assert "the loss was" in answer.reason
     assert 0 < answer.steps < 200
@@ -49,11 +53,11 @@ def test_a_diverged_training_is_a_result(fashion):
 
 @pytest.mark.parametrize(
     ("limits", "message"),
-    [(Limits(parameters=100), "parameters are over the limit of 100"), (Limits(memory=1000), "raise max_memory")],
+    [(Limits(parameters=100), "parameters are over the limit of 100"), (Limits(memory=1000), "raise limits.memory")],
 )
 def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, fashion):
     answer = (
-        TorchEvaluator(fashion, Recipe(), limits, CPU)
+        TorchEvaluator(fashion, Training(), limits, CPU)
         .evaluate(TrainingRequest(chain(conv("a", depth_factor=99.0)), seed=0))
         .evaluation
     )
@@ -64,7 +68,7 @@ def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, f
 
 def test_channels_beyond_counting_are_a_result(fashion):
     dna = chain(*(conv(f"c{i}", depth_factor=1e5) for i in range(5)))
-    answer = TorchEvaluator(fashion, Recipe(), Limits(), CPU).evaluate(TrainingRequest(dna, seed=0)).evaluation
+    answer = TorchEvaluator(fashion, Training(), Limits(), CPU).evaluate(TrainingRequest(dna, seed=0)).evaluation
     assert answer.fitness == 0
     assert "channels, more than" in answer.reason
 
@@ -73,7 +77,7 @@ def test_running_out_of_memory_is_a_result(fashion):
     """The real allocator of torch, asked for more than any machine has."""
     dna = chain(conv("a", depth_factor=900_000.0), conv("b"))
     answer = (
-        TorchEvaluator(fashion, Recipe(), Limits(parameters=2**62, memory=2**62), CPU)
+        TorchEvaluator(fashion, Training(), Limits(parameters=2**62, memory=2**62), CPU)
         .evaluate(TrainingRequest(dna, seed=0))
         .evaluation
     )
@@ -86,18 +90,16 @@ def test_a_fault_in_our_code_is_not_taken_for_a_result(fashion):
         raise RuntimeError("a bug")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU).evaluate(TrainingRequest(initial(), seed=0), observe)
+        TorchEvaluator(fashion, Training(steps=50), Limits(), CPU).evaluate(TrainingRequest(initial(), seed=0), observe)
 
 
-def test_the_settings_reach_the_training(fashion):
-    settings = override(preset("paper"), ["steps=10", "batch=20", "momentum=0.5", "weight_decay=0.01"])
-    evaluator = evaluator_for(fashion, settings, CPU)
-    assert evaluator.recipe == Recipe(steps=10, batch=20, momentum=0.5, weight_decay=0.01)
-    assert evaluator_for(fashion, preset("paper"), CPU).recipe == Recipe()
+def test_an_unknown_schedule_is_refused_before_anything_is_trained(fashion):
+    with pytest.raises(SettingsError, match="no schedule 'linaer'"):
+        TorchEvaluator(fashion, Training(schedule="linaer"), Limits(), CPU)
 
 
 def test_a_plan_may_have_threads_of_its_own_which_change_next_to_nothing(fashion):
-    evaluator = TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU)
+    evaluator = TorchEvaluator(fashion, Training(steps=50), Limits(), CPU)
     dna, before, seen = chain(conv("a", depth_factor=8.0)), torch.get_num_threads(), []
     budget = TrainingBudget(threads=before + 1)
     one = evaluator.evaluate(TrainingRequest(dna, seed=0))
@@ -111,7 +113,7 @@ def test_a_plan_may_have_threads_of_its_own_which_change_next_to_nothing(fashion
 
 def test_test_accuracy_is_that_of_the_held_out_images(fashion):
     source = open_source("fashion-mini")
-    evaluator = TorchEvaluator(fashion, Recipe(steps=0), Limits(), CPU)
+    evaluator = TorchEvaluator(fashion, Training(steps=0), Limits(), CPU)
     model = evaluator.unfold(chain(conv("a")), seed=0)
     images = source.held_out()
     with torch.inference_mode():

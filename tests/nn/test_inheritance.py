@@ -8,9 +8,11 @@ import torch
 from genepool.data.paths import save_file
 from genepool.dna import Conv, Identity
 from genepool.errors import DataError
-from genepool.evaluation import TrainingRequest
+from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.mutations import ELEVEN, apply
-from genepool.nn import Limits, Recipe, TorchEvaluator, from_bytes, inherit_weights, read_weights, to_bytes
+from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.inheritance import inherit_weights
+from genepool.nn.weights import from_bytes, read_weights, to_bytes
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
@@ -20,7 +22,7 @@ PARENT = chain(conv("a", depth_factor=8.0, stride_scale=1.0), conv("b"), conv("c
 
 
 def evaluator(data, steps):
-    return TorchEvaluator(data, Recipe(steps=steps), Limits(), CPU)
+    return TorchEvaluator(data, Training(steps=steps), Limits(), CPU)
 
 
 @pytest.fixture(scope="module")

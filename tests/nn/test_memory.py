@@ -16,9 +16,11 @@ import torch
 from genepool.data.dataset import Dataset
 from genepool.dna import DNA, OUTPUT, PROCESS_MEMORY, Identity, Shape, initial, requirements, zoo
 from genepool.errors import ModelTooLargeError
-from genepool.evaluation import TrainingRequest
+from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.mutations import mutate
-from genepool.nn import Limits, Recipe, TorchEvaluator, is_mixed, to_bytes
+from genepool.nn.device import is_mixed
+from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.weights import to_bytes
 from tests.support.networks import chain, conv
 
 ROOT = Path(__file__).parents[2]
@@ -139,7 +141,9 @@ print(json.dumps(test_memory.{function}(*{words!r})))
 
 def measure(dna: DNA, data: Dataset, averaging: float = 0.0, mixed: bool = False) -> tuple[int, int]:
     """Peak and bytes of weights: two generations in one process, with checkpoints and inheritance, as in a worker."""
-    evaluator = TorchEvaluator(data, Recipe(steps=2, averaging=averaging, mixed=mixed), Limits(), CPU)
+    evaluator = TorchEvaluator(
+        data, Training(steps=2, averaging=averaging, precision="mixed" if mixed else "float32"), Limits(), CPU
+    )
     kept = []
     forget_peak()
     parent = evaluator.evaluate(TrainingRequest(dna, seed=0))
@@ -202,8 +206,10 @@ def train_all(count: int) -> tuple[int, int, int, int]:
     In float32 and in fewer bits by turns, where there are instructions for it: that leaves the worst holes in the heap.
     """
     data = images(16, 16)
-    limits = Limits(memory=2**50, share=SMALL_LIMIT)
-    evaluators = [TorchEvaluator(data, Recipe(steps=2, mixed=mixed), limits, CPU) for mixed in (False, HAS_BFLOAT16)]
+    evaluators = [
+        TorchEvaluator(data, Training(steps=2, precision=precision), Limits(memory=2**50), CPU, memory=SMALL_LIMIT)
+        for precision in ("float32", "mixed" if HAS_BFLOAT16 else "float32")
+    ]
     trained = refused = slow = 0
     weights = ()
     for seed in range(count):
@@ -239,11 +245,11 @@ def cheap(dna: DNA, image: Shape) -> bool:
 def test_what_is_refused_is_recorded_with_figures_and_advice():
     data = images(16, 16)
     dna = chain(conv("a", depth_factor=500.0))
-    for limits, advice in (
-        (Limits(share=PROCESS_MEMORY), "this worker's share of the machine's memory; let fewer workers share it"),
-        (Limits(memory=PROCESS_MEMORY), "raise max_memory"),
+    for limits, memory, advice in (
+        (Limits(), PROCESS, "this worker's share of the machine's memory; let fewer workers share it"),
+        (Limits(memory=PROCESS), None, "raise limits.memory"),
     ):
-        answer = TorchEvaluator(data, Recipe(), limits, CPU).evaluate(TrainingRequest(dna, seed=0))
+        answer = TorchEvaluator(data, Training(), limits, CPU, memory=memory).evaluate(TrainingRequest(dna, seed=0))
         assert answer.weights is None
         assert answer.evaluation.fitness == 0
         assert "0.31 GiB" in answer.evaluation.reason
@@ -253,7 +259,7 @@ def test_what_is_refused_is_recorded_with_figures_and_advice():
 def test_what_a_worker_begins_with_counts():
     """A small child of a large parent has the parent's weights in memory."""
     data = images(16, 16)
-    evaluator = TorchEvaluator(data, Recipe(steps=0), Limits(memory=PROCESS_MEMORY + 40 * MIB), CPU)
+    evaluator = TorchEvaluator(data, Training(steps=0), Limits(memory=PROCESS + 40 * MIB), CPU)
     assert evaluator.evaluate(TrainingRequest(initial(), seed=0)).evaluation.reason is None
     large = to_bytes({"weight": torch.zeros(8 * MIB)})
     assert (

@@ -4,11 +4,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from genepool.dna import Shape, zoo
-from genepool.evaluation import TrainingBudget, TrainingRequest
-from genepool.nn import Limits, Model, Recipe, TorchEvaluator, Training, evaluator_for, is_mixed
-from genepool.nn.device import Precision
-from genepool.settings import PRESETS, override, preset
+from genepool.dna import Shape
+from genepool.dna.zoo import zoo
+from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
+from genepool.nn.device import Precision, is_mixed
+from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.model import Model
+from genepool.nn.trainer import TrainingRun
+from genepool.settings import PRESETS, preset
 from tests.nn.test_resnet import ResNet20, pairs
 from tests.support.networks import chain, conv
 
@@ -20,17 +23,18 @@ def learner():
 
 
 def evaluator(fashion, *, mixed, steps=20):
-    return TorchEvaluator(fashion, Recipe(steps=steps, mixed=mixed), Limits(), CPU)
+    return TorchEvaluator(fashion, Training(steps=steps, precision="mixed" if mixed else "float32"), Limits(), CPU)
 
 
 def test_precision_is_a_setting_and_the_papers_rules_are_computed_in_float32(fashion):
-    assert {name: preset(name).precision for name in PRESETS} == {
+    assert {name: preset(name).training.precision for name in PRESETS} == {
         "paper": "float32",
         "faithful": "float32",
         "laptop": "auto",
     }
-    assert not evaluator_for(fashion, preset("paper"), CPU).recipe.mixed
-    assert evaluator_for(fashion, override(preset("paper"), ["precision=mixed"]), CPU).recipe.mixed
+    for mixed in (False, True):
+        found = evaluator(fashion, mixed=mixed).evaluate(TrainingRequest(learner(), seed=0)).evaluation
+        assert (found.precision != "float32") is mixed
 
 
 @pytest.mark.parametrize(
@@ -126,11 +130,11 @@ def test_a_record_says_what_it_was_computed_in_and_a_plan_repeats_that(fashion):
 def test_the_loss_scale_of_float16_backs_off_and_trains(fashion, monkeypatch):
     monkeypatch.setattr("genepool.nn.device._fastest", lambda device: torch.float16)
     model = Model(learner(), fashion.image, 10, torch.Generator().manual_seed(0))
-    training = Training(model, fashion, Recipe(steps=60, mixed=True), seed=0, device=CPU)
+    training = TrainingRun(model, fashion, Training(steps=60, precision="mixed"), seed=0, device=CPU)
     losses = []
     training.run(lambda progress: losses.append(progress.loss))
     assert losses[-1] < 2.2
-    resumed = Training(model, fashion, Recipe(steps=60, mixed=True), seed=0, device=CPU)
+    resumed = TrainingRun(model, fashion, Training(steps=60, precision="mixed"), seed=0, device=CPU)
     resumed.resume(training.checkpoint())
     assert torch.equal(resumed.precision.state(), training.precision.state())
 

@@ -6,15 +6,19 @@ import torch
 
 from genepool.dna import requirements
 from genepool.errors import DataError
-from genepool.evaluation import Race, TrainingBudget, TrainingRequest
-from genepool.nn import Limits, Model, Recipe, TorchEvaluator, Training, from_bytes, trainer
+from genepool.evaluation import Limits, Race, Training, TrainingBudget, TrainingRequest
+from genepool.nn import trainer
+from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.model import Model
 from genepool.nn.step_count import IMAGES, Referee, StepCount, judge
+from genepool.nn.trainer import TrainingRun
+from genepool.nn.weights import from_bytes
 from tests.nn.test_step_count import Clock, Ticking
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
 DNA = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
-RECIPE = Recipe(steps=120, schedule="linear", nesterov=True)
+RECIPE = Training(steps=120, schedule="linear", nesterov=True)
 UNBEATABLE, POOR = 0.99, 0.01
 
 
@@ -52,7 +56,7 @@ def test_what_is_kept_of_a_loser_are_the_weights_at_the_look_and_their_true_fitn
     ours = evaluator(fashion)
     trained = ours.evaluate(TrainingRequest(DNA, seed=3, budget=against(UNBEATABLE)))
     model = Model(DNA, fashion.image, 10, torch.Generator().manual_seed(3))
-    training = Training(model, fashion, RECIPE, seed=3, device=CPU)
+    training = TrainingRun(model, fashion, RECIPE, seed=3, device=CPU)
     for _ in range(60):
         training.step()
     weights = from_bytes(trained.weights)

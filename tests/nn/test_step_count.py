@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from genepool.evaluation import TrainingBudget, TrainingRequest, ignore
-from genepool.nn import Limits, Recipe, TorchEvaluator, trainer
+from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest, ignore
+from genepool.nn import trainer
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.step_count import FEWEST, StepCount
 from tests.support.networks import chain, conv
 
 DNA = chain(conv("a", depth_factor=8.0, stride_scale=1.0))
-TIMED = Recipe(steps=10**6, schedule="linear", nesterov=True, smoothing=0.1)
+TIMED = Training(steps=10**6, schedule="linear", nesterov=True, smoothing=0.1)
 
 
 class Clock:
@@ -89,8 +90,8 @@ class Ticking(StepCount):
         super().after(done)
 
 
-def evaluator(data, recipe=TIMED, inheritance="matching"):
-    return TorchEvaluator(data, recipe, Limits(), torch.device("cpu"), inheritance)
+def evaluator(data, training=TIMED):
+    return TorchEvaluator(data, training, Limits(), torch.device("cpu"))
 
 
 def test_a_training_by_time_ends_in_time(fashion, monkeypatch):
@@ -136,9 +137,9 @@ def test_a_training_by_time_resumes_where_it_was_stopped(fashion, monkeypatch):
 
 
 def test_small_crops_cost_less_and_are_validated_on_whole_images(fashion):
-    whole = evaluator(fashion, Recipe(steps=60)).evaluate(TrainingRequest(DNA, seed=1), ignore).evaluation
+    whole = evaluator(fashion, Training(steps=60)).evaluate(TrainingRequest(DNA, seed=1), ignore).evaluation
     small = (
-        evaluator(fashion, Recipe(steps=60))
+        evaluator(fashion, Training(steps=60))
         .evaluate(TrainingRequest(DNA, seed=1, budget=TrainingBudget(crop=0.5)))
         .evaluation
     )
@@ -149,11 +150,11 @@ def test_small_crops_cost_less_and_are_validated_on_whole_images(fashion):
 
 def test_the_learning_rate_factor_scales_the_learning_rate(fashion):
     cold = (
-        evaluator(fashion, Recipe(steps=20))
+        evaluator(fashion, Training(steps=20))
         .evaluate(TrainingRequest(DNA, seed=1, budget=TrainingBudget(learning_rate_factor=0.5)))
         .weights
     )
     slow = (
-        evaluator(fashion, Recipe(steps=20)).evaluate(TrainingRequest(DNA.edited(learning_rate=0.05), seed=1)).weights
+        evaluator(fashion, Training(steps=20)).evaluate(TrainingRequest(DNA.edited(learning_rate=0.05), seed=1)).weights
     )
     assert cold == slow

@@ -10,10 +10,12 @@ import torch
 
 from genepool.dna import Shape, initial
 from genepool.errors import DataError
-from genepool.evaluation import TrainingRequest, ignore
-from genepool.nn import Limits, Model, Normaliser, Recipe, TorchEvaluator, Training
-from genepool.nn.batches import Batches, mirror
+from genepool.evaluation import Limits, Training, TrainingRequest, ignore
+from genepool.nn.batches import Batches, Normaliser, mirror
+from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.model import Model
 from genepool.nn.optimiser import SGD
+from genepool.nn.trainer import TrainingRun
 from tests.support.in_process import genepool
 from tests.support.networks import chain, conv
 
@@ -131,7 +133,7 @@ def test_training_learns(fashion):
         chain(conv("a", depth_factor=8.0, stride_scale=1.0)), fashion.image, 10, torch.Generator().manual_seed(0)
     )
     losses = []
-    Training(model, fashion, Recipe(steps=300), seed=0, device=CPU).run(
+    TrainingRun(model, fashion, Training(steps=300), seed=0, device=CPU).run(
         lambda progress: losses.append((progress.step, progress.loss))
     )
     assert [step for step, _ in losses] == [50, 100, 150, 200, 250, 300]
@@ -141,22 +143,21 @@ def test_training_learns(fashion):
 def test_zero_steps_are_allowed(fashion):
     model = Model(initial(), fashion.image, 10, torch.Generator().manual_seed(0))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    Training(model, fashion, Recipe(steps=0), seed=0, device=CPU).run(ignore)
+    TrainingRun(model, fashion, Training(steps=0), seed=0, device=CPU).run(ignore)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
 TWICE = """
 import sys, hashlib, torch
 from genepool.data.dataset import prepare
-from genepool.nn.evaluator import evaluator_for
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.nn.device import prepare_process
 from genepool.data import open_source
-from genepool.settings import override, preset
 from genepool.dna import decode
-from genepool.evaluation import TrainingRequest
+from genepool.evaluation import Limits, Training, TrainingRequest
 prepare_process()
 data = prepare(open_source("fashion-mini"))
-evaluator = evaluator_for(data, override(preset("paper"), ["steps=60"]), torch.device("cpu"))
+evaluator = TorchEvaluator(data, Training(steps=60), Limits(), torch.device("cpu"))
 for seed in (1, 2):
     print(hashlib.sha256(evaluator.evaluate(TrainingRequest(decode(sys.argv[1]), seed)).weights).hexdigest())
 """
@@ -179,7 +180,7 @@ class EnoughError(Exception):
 @pytest.mark.parametrize("stop_at", [50, 100, 150])
 def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at, fashion):
     dna = chain(conv("a", depth_factor=4.0, stride_scale=1.0), conv("b"))
-    evaluator = TorchEvaluator(fashion, Recipe(steps=170), Limits(), CPU)
+    evaluator = TorchEvaluator(fashion, Training(steps=170), Limits(), CPU)
     unbroken = evaluator.evaluate(TrainingRequest(dna, seed=3))
     kept = []
 
@@ -202,7 +203,7 @@ def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at,
 
 
 def test_a_checkpoint_of_another_network_is_refused(fashion):
-    evaluator = TorchEvaluator(fashion, Recipe(steps=50), Limits(), CPU)
+    evaluator = TorchEvaluator(fashion, Training(steps=50), Limits(), CPU)
     kept = []
     evaluator.evaluate(TrainingRequest(chain(conv("a")), seed=0), lambda progress: kept.append(progress.checkpoint()))
     with pytest.raises(DataError, match="not one of this network"):

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from genepool.dna import Shape, decode, encode, initial, resnet, shapes
 from genepool.errors import MutationError
-from genepool.evaluation import TrainingRequest
-from genepool.mutations import FUSION, MIXTURE, apply, fuse, mutate
-from genepool.nn import Model, evaluator_for, from_bytes, inherit_weights, to_bytes
-from genepool.nn.inheritance import fused, mixed
-from genepool.settings import override, preset
+from genepool.evaluation import Limits, Training, TrainingRequest
+from genepool.mutations import apply, mutate
+from genepool.mutations.recombination import FUSION, MIXTURE, fuse
+from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.inheritance import fused, inherit_weights, mixed
+from genepool.nn.model import Model
+from genepool.nn.weights import from_bytes, to_bytes
 from tests.nn.test_preserving import CLASSES, IMAGE, trained
 from tests.support.networks import IMAGES, affordable, chain, conv, random_dna
 
@@ -145,13 +147,10 @@ def test_a_mixture_has_every_tensor_that_one_of_the_parents_has(seed):
 def parents(fashion):
     """Two networks that were trained on real images, with a common ancestor."""
     torch.set_num_threads(1)
-    settings = override(preset("faithful"), ["steps=150", "inheritance=matching"])
-    evaluator = evaluator_for(fashion, settings, torch.device("cpu"))
+    evaluator = TorchEvaluator(fashion, Training(steps=150), Limits(), torch.device("cpu"))
     ancestor = chain(conv("a", depth_factor=8.0, stride_scale=1.0), conv("b"))
     other = apply("insert-convolution", replace(ancestor, learning_rate=0.05), Random(2))
-    return settings, [
-        (dna, evaluator.evaluate(TrainingRequest(dna, seed=seed))) for seed, dna in enumerate((ancestor, other))
-    ]
+    return [(dna, evaluator.evaluate(TrainingRequest(dna, seed=seed))) for seed, dna in enumerate((ancestor, other))]
 
 
 def accuracy_of_mean(evaluator, pairs, fashion):
@@ -166,11 +165,11 @@ def accuracy_of_mean(evaluator, pairs, fashion):
 
 
 def test_on_real_images_the_fused_child_begins_at_its_parents_accuracy_and_learns(parents, fashion):
-    settings, [(one, first), (other, second)] = parents
+    (one, first), (other, second) = parents
     child = fuse(one, other, fashion.image, Random(4))
     results = []
     for steps in (0, 60):
-        evaluator = evaluator_for(fashion, override(settings, [f"steps={steps}"]), torch.device("cpu"))
+        evaluator = TorchEvaluator(fashion, Training(steps=steps), Limits(), torch.device("cpu"))
         results.append(
             evaluator.evaluate(
                 TrainingRequest(child, seed=9, inherited=(first.weights, second.weights), recombination=FUSION)
@@ -181,15 +180,15 @@ def test_on_real_images_the_fused_child_begins_at_its_parents_accuracy_and_learn
     assert worse > 0.3
     assert begun.fresh == ()
     assert begun.second
-    assert begun.fitness == pytest.approx(accuracy_of_mean(evaluator, parents[1], fashion), abs=0.002)
+    assert begun.fitness == pytest.approx(accuracy_of_mean(evaluator, parents, fashion), abs=0.002)
     assert begun.fitness > worse - 0.03
     assert trained_on.reason is None
     assert trained_on.fitness > worse - 0.05
 
 
 def test_on_real_images_a_mixing_child_takes_from_both_and_learns(parents, fashion):
-    settings, [(one, first), (_, second)] = parents
-    evaluator = evaluator_for(fashion, override(settings, ["steps=60"]), torch.device("cpu"))
+    (one, first), (_, second) = parents
+    evaluator = TorchEvaluator(fashion, Training(steps=60), Limits(), torch.device("cpu"))
     for seed in range(20):
         done = evaluator.evaluate(
             TrainingRequest(one, seed=seed, inherited=(first.weights, second.weights), recombination=MIXTURE)

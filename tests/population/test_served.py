@@ -178,7 +178,7 @@ def test_only_calls_of_the_store_are_done(tmp_path: Path) -> None:
 
 
 def test_what_is_too_large_to_travel_is_refused_in_both_directions(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(served, "LARGEST", 1000)
+    monkeypatch.setattr(served, "LARGEST_TRANSFER", 1000)
     files = ServedFiles(FileServer(str(tmp_path)).do)
     with pytest.raises(SettingsError, match="lower max_parameters"):
         files.save(f"{tmp_path}/w", bytes(1001))

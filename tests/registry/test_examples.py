@@ -17,9 +17,22 @@ from tests.support.processes import PATIENCE, workers_of
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SMALL = ("--workers", 1, "--population", 3, "--steps", 20, "--individuals", 6, "--set", "time=0", "--set", "lease=2")
-GROWING = [f"mutation_odds.{name}=0" for name in ("alter-learning-rate", "identity", "widen", "remove-convolution")]
-LEAKING = [word for odds in (*GROWING, "mutation_odds.leak=5") for word in ("--set", odds)]
+SMALL = (
+    "--workers",
+    1,
+    "--population",
+    3,
+    "--steps",
+    20,
+    "--individuals",
+    6,
+    "--set",
+    "budget.time=none",
+    "--set",
+    "population.lease=2",
+)
+GROWING = [f"breeding.odds.{name}=0" for name in ("alter-learning-rate", "identity", "widen", "remove-convolution")]
+LEAKING = [word for odds in (*GROWING, "breeding.odds.leak=5") for word in ("--set", odds)]
 
 
 def genepool(*words, **options):
@@ -76,7 +89,7 @@ def test_without_its_plugin_everything_but_a_replay_works(leaky):
 
 def test_a_worker_that_lacks_a_mutation_says_so_once_and_goes_on_without_it(leaky):
     before = len(mutations(leaky))
-    done("set", leaky, "individuals=18", "mutation_odds.widen=1")
+    done("set", leaky, "budget.individuals=18", "breeding.odds.widen=1")
     result = genepool("worker", leaky, "--number", 7)
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("lacks the mutation 'leak' and leaves it out of its draws") == 1
@@ -117,7 +130,7 @@ def told_in_the_lineage(directory):
 
 def works_on_without_it(directory):
     """The mutation is turned off, and others make children."""
-    done("set", directory, "mutation_odds.leak=0")
+    done("set", directory, "breeding.odds.leak=0")
     before = len(mutations(directory))
     _wait(lambda: len(mutations(directory)) > before + 3)
     assert "every invariant holds" in done("check", directory)
@@ -128,9 +141,9 @@ def works_on_without_it(directory):
 def test_a_mutation_is_added_to_an_experiment_that_runs_and_taken_away(tmp_path):
     directory, plugin = tmp_path / "e", tmp_path / "mine.py"
     with running(directory) as first:
-        assert "no mutation 'leak'" in refused("set", directory, "mutation_odds.leak=20")
+        assert "no mutation 'leak'" in refused("set", directory, "breeding.odds.leak=20")
         plugin.write_bytes((EXAMPLES / "leaky_mutation.py").read_bytes())
-        done("set", directory, "mutation_odds.leak=20", "--plugin", plugin)
+        done("set", directory, "breeding.odds.leak=20", "--plugin", plugin)
         with started(GENEPOOL, "worker", directory, "--plugin", plugin):
             _wait(lambda: told_in_the_lineage(directory))
         plugin.unlink()
@@ -150,7 +163,7 @@ def test_workers_that_run_take_a_package_that_is_installed_meanwhile(tmp_path):
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: leaky\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text("[genepool.registry]\nleaky = leaky_package\n")
-        done("set", directory, "mutation_odds.leak=20", env={**os.environ, "PYTHONPATH": str(packages)})
+        done("set", directory, "breeding.odds.leak=20", env={**os.environ, "PYTHONPATH": str(packages)})
         _wait(lambda: told_in_the_lineage(directory))
         shutil.rmtree(packages)
         works_on_without_it(directory)
@@ -169,7 +182,7 @@ def _wait(condition):
 def test_a_foreign_selection_and_recipe_and_workers_that_lack_them(tmp_path):
     directory = tmp_path / "e"
     plugins = {"GENEPOOL_PLUGINS": f"{EXAMPLES / 'lenient_selection.py'}:{EXAMPLES / 'cosine_schedule.py'}"}
-    choice = ("--set", "selection=lenient", "--set", "schedule=cosine")
+    choice = ("--set", "population.selection=lenient", "--set", "training.schedule=cosine")
     environment = {**os.environ, **plugins}
     said = refused("run", directory, *SMALL, *choice)
     assert "There is no selection 'lenient'" in said

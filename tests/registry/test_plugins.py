@@ -88,7 +88,14 @@ def test_a_hostile_directory_brings_no_code(tmp_path):
     from genepool.settings import changed, preset
 
     directory = tmp_path / "e"
-    small = {"data": "fashion-mini", "individuals": 3, "time": 0.0, "steps": 5, "share": 0.0, "workers": 1}
+    small = {
+        "data.source": "fashion-mini",
+        "budget.individuals": 3,
+        "budget.time": None,
+        "training.steps": 5,
+        "training_budget.share": None,
+        "workers.count": 1,
+    }
     Experiment.create(directory, changed(preset("laptop"), small))
     trap = textwrap.dedent(f"""
         from pathlib import Path

@@ -49,7 +49,14 @@ class Judge:
 
 def experiment(directory: Path, *settings: str) -> Experiment:
     """A small one that goes on until it is stopped, with the paper's mutations."""
-    words = ["time=0", "population_size=6", "durability=fast", "set_point=damped", "lease=5", *settings]
+    words = [
+        "budget.time=none",
+        "population.size=6",
+        "population.durability=fast",
+        "population.set_point=damped",
+        "population.lease=5",
+        *settings,
+    ]
     return Experiment.create(directory, override(preset("faithful"), words))
 
 

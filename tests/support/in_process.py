@@ -41,7 +41,9 @@ def genepool(*words: object, cwd: Path | None = None) -> Said:
 
 def evolved(directory: Path, *settings: str) -> Experiment:
     """An experiment by the paper's rules on which one worker has worked until the budget was spent."""
-    experiment = Experiment.create(directory, override(preset("faithful"), ["time=0", "durability=fast", *settings]))
+    experiment = Experiment.create(
+        directory, override(preset("faithful"), ["budget.time=none", "population.durability=fast", *settings])
+    )
     work_on(experiment)
     return experiment
 

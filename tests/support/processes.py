@@ -61,7 +61,9 @@ def workers_of(directory: Path) -> list[int]:
 
 def experiment(directory: Path, *settings: str) -> Experiment:
     """A small one that goes on until it is stopped."""
-    return Experiment.create(directory, override(preset("laptop"), ["time=0", "population_size=4", *settings]))
+    return Experiment.create(
+        directory, override(preset("laptop"), ["budget.time=none", "population.size=4", *settings])
+    )
 
 
 def finished(directory: Path) -> dict[str, Row]:

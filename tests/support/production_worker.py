@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from genepool.evaluation import Observer, Trained, TrainingRequest, ignore
+from genepool.evaluation import Observer, Trained, Training, TrainingRequest, ignore
 from genepool.evolution import Rules, Surroundings, Worker
 from genepool.population import Individual, Population, State
 from genepool.testing import ToyEvaluator
@@ -37,7 +37,7 @@ class ProductionWorker:
         self._toy = ToyEvaluator(steps=STEPS, seconds=SECONDS, sleep=sleep)
         self._bear_witness("finish")
         self._bear_witness("take_over")
-        rules = Rules(population_size=size, checkpoint_every=SECONDS / 2)
+        rules = Rules(population_size=size, training=Training(checkpoint_every=SECONDS / 2))
         self._worker = Worker(
             population,
             rng,

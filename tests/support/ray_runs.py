@@ -14,8 +14,15 @@ from tests.support.processes import COMMAND, wait_until
 
 PATIENCE = 300.0
 SMALL = (
-    *("--population", 6, "--steps", 150, "--seed", 1, "--set", "time=0", "--set", "lease=3"),
-    *("--set", "checkpoint_every=0.5", "--set", "mutation_odds.grow-convolution=0", "--set", "mutation_odds.widen=0"),
+    *("--population", 6, "--steps", 150, "--seed", 1, "--set", "budget.time=none", "--set", "population.lease=3"),
+    *(
+        "--set",
+        "training.checkpoint_every=0.5",
+        "--set",
+        "breeding.odds.grow-convolution=0",
+        "--set",
+        "breeding.odds.widen=0",
+    ),
 )
 
 

@@ -26,7 +26,19 @@ SECRET = "s3cret-t0ken-of-nobody"
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     path = tmp_path / "My shirts 100%"
-    Experiment.create(path, override(preset("laptop"), ["steps=20", "share=0", "finish=0", "individuals=3", "time=0"]))
+    Experiment.create(
+        path,
+        override(
+            preset("laptop"),
+            [
+                "training.steps=20",
+                "training_budget.share=none",
+                "final_phase.share=0",
+                "budget.individuals=3",
+                "budget.time=none",
+            ],
+        ),
+    )
     return path
 
 
@@ -109,7 +121,7 @@ def test_workers_over_ssh_begin_end_and_hand_over(directory, tmp_path):
     """With a stand-in for ssh that runs the command here, as the host's shell would."""
     put(tmp_path / "bin/ssh", 'echo "$4" >> "$HOSTS"; exec sh -c "$5"')
     env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "HOSTS": str(tmp_path / "hosts")}
-    Experiment.open(directory).set({"steps": 1_000_000, "individuals": 0})
+    Experiment.open(directory).set({"training.steps": 1_000_000, "budget.individuals": None})
     script = tmp_path / "workers.sh"
     assert launch("ssh", directory, "--workers", 2, "--hosts", "alpha,beta", "--out", script).exit_code == 0
     try:

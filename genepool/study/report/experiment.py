@@ -13,7 +13,7 @@ from pathlib import Path
 from genepool.analysis import History, lineage
 from genepool.experiment import Experiment
 from genepool.experiment.best import choose, measured_before
-from genepool.settings import Settings, to_values
+from genepool.settings import Settings, by_name, written
 from genepool.study.report.document import Document, Section, Table, Text
 from genepool.study.report.figures import experiment_figures
 
@@ -88,7 +88,7 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
             Section("Result", (Text("The best is the living individual of highest validation accuracy."), table)),
             Section("Figures", experiment_figures(history, best.id, folder)),
             *best_sections(history, best.id),
-            comparison(settings.data, tested, f"{parameters / 1e6:.1f} M"),
+            comparison(settings.data.source, tested, f"{parameters / 1e6:.1f} M"),
             settings_section(settings),
         ),
     )
@@ -117,7 +117,7 @@ def best_sections(history: History, identity: str) -> list[Section]:
 
 def settings_section(settings: Settings, extra: dict[str, str] | None = None) -> Section:
     """All that one needs to do it again."""
-    rows = [*(extra or {}).items(), *((name, str(value)) for name, value in to_values(settings).items())]
+    rows = [*(extra or {}).items(), *((name, written(value)) for name, value in by_name(settings).items())]
     return Section("Settings", (Table(("setting", "value"), rows),))
 
 

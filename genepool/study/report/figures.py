@@ -141,7 +141,7 @@ def _escapes(histories: list[tuple[Outcome, History]], folder: Path) -> list[Pic
 
 
 def _economy(plan: StudyPlan, outcomes: list[Outcome], folder: Path) -> Picture:
-    used = plan.settings_of(next(iter(plan.arms)), 1).data
+    used = plan.settings_of(next(iter(plan.arms)), 1).data.source
     stars = [Star(point.label, point.flops, point.accuracy) for point in plan.points if point.data in ("", used)]
     rows = ((each.arm, each.seed, flops, best) for each in outcomes for flops, best in each.curve)
     write_csv(folder / "economy.csv", ("arm", "seed", "flops", "validation"), rows)

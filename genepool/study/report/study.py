@@ -35,7 +35,7 @@ def study_document(study: Path, folder: Path) -> Document:
     if history is not None and best.id in history.rows:
         figures += experiment_figures(history, best.id, folder)
         closer = best_sections(history, best.id)
-    data = plan.settings_of(best.arm, best.seed).data
+    data = plan.settings_of(best.arm, best.seed).data.source
     return Document(
         f"Study {os.path.basename(study.resolve())}",  # noqa: PTH119
         (
@@ -101,7 +101,7 @@ def _table(outcomes: list[Outcome]) -> Table:
 def _repeating(plan: StudyPlan, outcomes: list[Outcome]) -> Section:
     """Seeds, versions and settings: what is common first, then what each arm changes."""
     versions = sorted({(name, version) for each in outcomes for name, version in each.versions.items()})
-    common = {name: value for name, value in outcomes[0].settings.items() if name != "seed"}
+    common = {name: value for name, value in outcomes[0].settings.items() if name != "experiment.seed"}
     shared = {n: v for n, v in common.items() if all(each.settings.get(n) == v for each in outcomes)}
     arms = [(arm, ", ".join(f"{k} = {v}" for k, v in changes.items()) or "-") for arm, changes in plan.arms.items()]
     return Section(

@@ -11,10 +11,11 @@ from pathlib import Path
 from random import Random
 
 from genepool.dna import DNA
-from genepool.evaluation import Evaluator, Observer, Trained, TrainingRequest, ignore
+from genepool.evaluation import Evaluator, Limits, Observer, Trained, Training, TrainingRequest, ignore
 from genepool.evolution import Founder, Reproduction, Surroundings, Worker
 from genepool.experiment import Experiment
-from genepool.nn import Limits, Recipe, TorchEvaluator, choose_device
+from genepool.nn.device import choose_device
+from genepool.nn.evaluator import TorchEvaluator
 from genepool.settings import Settings, changed
 from genepool.testing.bench.networks import CONTESTANTS
 from genepool.testing.bench.rounds import IMAGES_A_STEP, images
@@ -55,13 +56,22 @@ def train_individuals(name: str, steps: int, count: int, precision: str) -> tupl
 
 
 def _settings(steps: int, precision: str) -> Settings:
-    same = Settings(data="cifar-10", population_size=POPULATION, steps=steps, mutation_odds={"identity": 1.0})
-    return changed(same, {"precision": precision, "validation": IMAGES_A_STEP * steps})
+    return changed(
+        Settings(),
+        {
+            "data.source": "cifar-10",
+            "population.size": POPULATION,
+            "breeding.odds": {"identity": 1.0},
+            "training.steps": steps,
+            "training.precision": precision,
+            "training.validation_images": IMAGES_A_STEP * steps,
+        },
+    )
 
 
 def _seed(worker: Worker, dna: DNA) -> None:
     """Fills the population with untrained individuals of that DNA."""
-    untrained = TorchEvaluator(images(), Recipe(steps=0, validation=100), Limits(), choose_device("cpu"))
+    untrained = TorchEvaluator(images(), Training(steps=0, validation_images=100), Limits(), choose_device("cpu"))
     for seed in range(POPULATION):
         job = Reproduction(
             population=worker.population, rng=Random(seed), rules=worker.rules, founder=Founder(dna)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +20,11 @@ from torch.utils.data import DataLoader
 from genepool.data import open_source
 from genepool.data.dataset import Dataset, prepare
 from genepool.dna import DNA, Shape, requirements, shapes
-from genepool.evaluation import TrainingRequest
-from genepool.nn import Limits, Model, Recipe, TorchEvaluator, Training, is_mixed, prepare_process
+from genepool.evaluation import Limits, Training, TrainingRequest
+from genepool.nn.device import is_mixed, prepare_process
+from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.model import Model
+from genepool.nn.trainer import TrainingRun
 from genepool.testing.bench.baseline import Images, read
 from genepool.testing.bench.networks import CONTESTANTS, Block
 from genepool.testing.bench.tuned_loop import tuned_step
@@ -29,7 +33,7 @@ BATCH = 50
 KERNELS = " kernels"
 IMAGES_A_STEP = 10
 """Validation in proportion: so many images for each training step, at most all."""
-PRECISION = "auto"
+PRECISION: Literal["auto"] = "auto"
 """Of our individuals and of the hand-tuned loop, as in the preset `laptop`. What is measured beside the machine's
 matrix multiplication, sgemm, is float32 as that is."""
 
@@ -41,7 +45,7 @@ def enter(folder: Path) -> None:
     global _data
     prepare_process()
     _data = prepare(open_source("cifar-10", data_dir=folder.parent))
-    warm = TorchEvaluator(_data, Recipe(steps=5, validation=100), Limits(), torch.device("cpu"))
+    warm = TorchEvaluator(_data, Training(steps=5, validation_images=100), Limits(), torch.device("cpu"))
     warm.evaluate(TrainingRequest(CONTESTANTS["one convolution"].dna, seed=0))
 
 
@@ -76,9 +80,15 @@ def steps_a_second(name: str, seconds: float) -> tuple[float, float]:
     return counts[0] / times[0], counts[1] / times[1]
 
 
-def _training(name: str, mixed: bool) -> Training:
+def _training(name: str, mixed: bool) -> TrainingRun:
     model = Model(CONTESTANTS[name].dna, images().image, 10, torch.Generator().manual_seed(0))
-    return Training(model, images(), Recipe(steps=10**9, mixed=mixed), seed=0, device=torch.device("cpu"))
+    return TrainingRun(
+        model,
+        images(),
+        Training(steps=10**9, precision="mixed" if mixed else "float32"),
+        seed=0,
+        device=torch.device("cpu"),
+    )
 
 
 def _turn(step: Callable[[], object]) -> tuple[int, float]:
@@ -140,9 +150,8 @@ VALIDATED = 5000
 
 def ours(seed: int, steps: int = STEPS) -> float:
     """Validation accuracy of our training."""
-    device = torch.device("cpu")
-    recipe = Recipe(steps=steps, validation=VALIDATED, schedule="linear", mixed=is_mixed(PRECISION, device))
-    evaluator = TorchEvaluator(images(), recipe, Limits(), device)
+    training = Training(steps=steps, validation_images=VALIDATED, schedule="linear", precision=PRECISION)
+    evaluator = TorchEvaluator(images(), training, Limits(), torch.device("cpu"))
     return evaluator.evaluate(TrainingRequest(CONTESTANTS[NETWORK].dna, seed=seed)).evaluation.fitness
 
 

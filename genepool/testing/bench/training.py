@@ -88,7 +88,7 @@ class Benchmark:
 
     def _precisions(self, name: str) -> list[tuple[str, str]]:
         """What individuals of a network are trained in, and how that is called here: float32 too, where it matters."""
-        usual = [(rounds.PRECISION, "individual")]
+        usual: list[tuple[str, str]] = [(rounds.PRECISION, "individual")]
         return [*usual, ("float32", "float32")] if self.mixed and name in LIMIT else usual
 
     def _workers(self, pool: ProcessPoolExecutor, name: str, steps: int, precision: str) -> tuple[float, float]:
