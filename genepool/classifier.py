@@ -32,11 +32,7 @@ from genepool.data.dataset import prepare
 from genepool.data.paths import save_file
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
 from genepool.experiment import Experiment
-from genepool.export import source as safetensors_form
-from genepool.export.facts import Facts
-from genepool.export.network import Network
-from genepool.export.publish import read_model
-from genepool.export.trained_model import image_files, read_image
+from genepool.export import Facts, Network, document, image_files, metadata, read_document, read_image, read_model
 from genepool.registry import load as load_plugins
 
 IMAGES = "images.npz"

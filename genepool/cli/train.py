@@ -60,9 +60,7 @@ def train(
 
     from genepool.data.dataset import prepare
     from genepool.data.paths import require_writable, save_file
-    from genepool.nn.device import choose_device, prepare_process
-    from genepool.nn.evaluator import TorchEvaluator
-    from genepool.nn.weights import read_weights
+    from genepool.nn import TorchEvaluator, choose_device, prepare_process, read_weights
 
     if out is not None:
         require_writable(out)

@@ -110,11 +110,7 @@ def measured_before(experiment: Experiment, identity: str) -> float | None:
 def measure(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
     """Measure the test accuracy of an individual with these weights. Workers never call this."""
     from genepool.data.dataset import prepare
-    from genepool.nn.device import choose_device
-    from genepool.nn.evaluator import TorchEvaluator
-    from genepool.nn.final_test import test_accuracy
-    from genepool.nn.inheritance import inherit_weights
-    from genepool.nn.weights import from_bytes
+    from genepool.nn import TorchEvaluator, choose_device, from_bytes, inherit_weights, test_accuracy
 
     data = prepare(source)
     settings = experiment.settings(row.birth.settings_version)

@@ -55,7 +55,7 @@ from genepool.population import (
     read_config,
     read_manifest,
 )
-from genepool.registry import look_again
+from genepool.registry import forget_installed
 from genepool.settings import (
     FIXED,
     Settings,
@@ -303,8 +303,7 @@ class Experiment:
 
         On a GPU the bytes are its own, shared by so many workers.
         """
-        from genepool.nn.device import choose_device, gpus, share_of_gpu
-        from genepool.nn.evaluator import TorchEvaluator
+        from genepool.nn import TorchEvaluator, choose_device, gpus, share_of_gpu
 
         where = choose_device(device, number)
         if where.type == "cuda":  # networks live there, so that memory is what they must fit into
@@ -328,7 +327,7 @@ class Experiment:
 
     def _rules_of(self, version: int, escaping: bool) -> Rules:
         settings = self.settings(version)
-        look_again()
+        forget_installed()
         self._tell(lacking_mutations(settings.breeding), lacking_rules(settings))
         return rules_of(settings, version, escaping=escaping)
 

@@ -13,8 +13,7 @@ from genepool.errors import DataError, shown
 from genepool.evaluation import Evaluation, Evaluator, Trained, TrainingBudget, TrainingRequest
 from genepool.evolution import UNCHANGED, Founder, mutated, recombined, training_budget_of
 from genepool.experiment import Experiment, lacking_mutations
-from genepool.mutations import MUTATIONS
-from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE
+from genepool.mutations import ADOPTION, FUSION, MIXTURE, MUTATIONS
 from genepool.population import Birth
 from genepool.settings import Settings
 

@@ -21,23 +21,20 @@ from genepool.registry import lazy_names
 if TYPE_CHECKING:
     from genepool.nn.batches import Normaliser
     from genepool.nn.device import choose_device, gpus, is_mixed, prepare_process, share_of_gpu, versions
-    from genepool.nn.evaluator import Limits, TorchEvaluator, evaluator_for
+    from genepool.nn.evaluator import TorchEvaluator
     from genepool.nn.final_test import test_accuracy, test_answers
     from genepool.nn.inheritance import inherit_weights
     from genepool.nn.model import Activation, Model
     from genepool.nn.schedules import SCHEDULES
-    from genepool.nn.trainer import Recipe, Training
+    from genepool.nn.trainer import TrainingRun
     from genepool.nn.weights import MAX_BYTES, from_bytes, read_weights, to_bytes
 
 __all__ = [
     "TorchEvaluator",
-    "evaluator_for",
-    "Limits",
     "Model",
     "Activation",
     "Normaliser",
-    "Training",
-    "Recipe",
+    "TrainingRun",
     "SCHEDULES",
     "inherit_weights",
     "test_accuracy",
@@ -61,12 +58,12 @@ __getattr__ = lazy_names(
     {
         "batches": ["Normaliser"],
         "device": ["choose_device", "gpus", "is_mixed", "prepare_process", "share_of_gpu", "versions"],
-        "evaluator": ["Limits", "TorchEvaluator", "evaluator_for"],
+        "evaluator": ["TorchEvaluator"],
         "final_test": ["test_accuracy", "test_answers"],
         "inheritance": ["inherit_weights"],
         "model": ["Activation", "Model"],
         "schedules": ["SCHEDULES"],
-        "trainer": ["Recipe", "Training"],
+        "trainer": ["TrainingRun"],
         "weights": ["MAX_BYTES", "from_bytes", "read_weights", "to_bytes"],
     },
 )

@@ -10,9 +10,7 @@ from genepool.dna import Conv, Identity
 from genepool.errors import DataError
 from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.mutations import ELEVEN, apply
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.inheritance import inherit_weights
-from genepool.nn.weights import from_bytes, read_weights, to_bytes
+from genepool.nn import TorchEvaluator, from_bytes, inherit_weights, read_weights, to_bytes
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
