@@ -9,11 +9,11 @@ import click
 
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PLUGIN, json_text
-from genepool.cli.run import page
-from genepool.cli.text import amount, percent, table
+from genepool.cli.text import amount, percent, span, table
 
 if TYPE_CHECKING:
     from genepool.analysis import Point
+    from genepool.experiment.best import BestNetwork
 
 
 @click.command()
@@ -22,21 +22,19 @@ if TYPE_CHECKING:
 @DEVICE
 @PLUGIN
 @click.option("--no-test", is_flag=True, help="Do not measure test accuracy.")
-@click.option(
-    "--front", "whole_front", is_flag=True, help="Every network that no other beats in accuracy and cost at once."
-)
+@click.option("--front", is_flag=True, help="The best trade-offs between accuracy, parameters and FLOPs.")
 @JSON
-def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, whole_front: bool, as_json: bool) -> None:
-    """The fittest network in DIR (by default fitness is validation accuracy), and its test accuracy.
+def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, front: bool, as_json: bool) -> None:
+    """Print the fittest network in DIR and its test accuracy.
 
-    Test accuracy is measured once and then kept. With --front: of all networks that ever lived, the best trade-offs
-    between accuracy, parameters and FLOPs.
+    Test accuracy is measured once and then kept. --front prints all networks that were ever trained and that no other
+    beats in accuracy, parameters and FLOPs at once.
     """
     from genepool.experiment import Experiment
     from genepool.experiment.best import best_network
 
     experiment = Experiment.open(directory)
-    if whole_front:
+    if front:
         points = experiment.front()
         click.echo(json_text(points) if as_json else _front_page(points))
         return
@@ -48,9 +46,30 @@ def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, who
     click.echo(json_text(found) if as_json else page(found))
 
 
+def page(found: BestNetwork, figure: Path | None = None) -> str:
+    """The best network, as text."""
+    tested = "not measured" if found.test_accuracy is None else percent(found.test_accuracy)
+    lines = [
+        f"best network         {found.network}",
+        f"validation accuracy  {percent(found.validation_accuracy)}",
+        f"test accuracy        {tested}",
+        f"parameters           {found.parameters:,}",
+    ]
+    if found.fitness != found.validation_accuracy:
+        lines.append(f"fitness              {found.fitness:.4f}, with {amount(found.flops_image)}FLOP per image")
+    if found.milliseconds is not None:
+        lines.append(f"inference            {found.milliseconds:.3g} ms per image")
+    lines += [
+        f"search               {amount(found.flops)}FLOP, {found.individuals} individuals, {span(found.seconds)}",
+        f"model                {found.weights}",
+        *([f"figure               {figure}"] if figure else []),
+    ]
+    return "\n".join(lines)
+
+
 def _front_page(points: list[Point]) -> str:
     if not points:
-        return "Nobody has been trained yet; let it run for a while."
+        return "No network has been trained yet; let the experiment run for a while."
     timed = any(point.milliseconds is not None for point in points)
     rows = [
         [
@@ -65,5 +84,5 @@ def _front_page(points: list[Point]) -> str:
         ]
         for point in points
     ]
-    header = ["individual", "network", "state", "weights", "accuracy", "parameters", "FLOPs an image"]
+    header = ["individual", "network", "state", "weights", "accuracy", "parameters", "FLOPs per image"]
     return table([*header, *(["milliseconds"] if timed else [])], rows, left=4)

@@ -1,49 +1,56 @@
-"""Options and arguments that several verbs share."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound=msgspec.Struct)
 
-DIRECTORY = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+DIRECTORY = click.argument("directory", metavar="DIR", type=PATH)
 DATA_DIR = click.option(
-    "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder with the official files of data sets.  [default: GENEPOOL_DATA]",
+    "--data-dir", type=FOLDER, help="Folder with the official files of data sets.  [default: GENEPOOL_DATA]"
 )
-SIZE = click.option("--size", help="Height x width to bring a folder's images to, like 32x32.  [default: their median]")
+SIZE = click.option(
+    "--size", "data__size", help="Height x width to scale a folder's images to, like 32x32.  [default: their median]"
+)
 CHANNELS = click.option(
     "--channels", default=3, show_default=True, type=click.IntRange(1), help="Channels of the images."
 )
-DEVICE = click.option("--device", default="auto", show_default=True, help="Where to compute: auto, cpu, cuda or mps.")
-THREADS = click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="To compute with.")
+DEVICE = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
+THREADS = click.option("--threads", default=1, show_default=True, type=click.IntRange(1), help="Threads.")
 MEMORY = click.option(
-    "--memory", metavar="SIZE", help="What each worker may take, like 2G or 800M.  [default: its share of what is free]"
+    "--memory", metavar="SIZE", help="The most a worker may use, like 2G or 800M.  [default: a share of what is free]"
 )
 
 
 def _load_plugins(ctx: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Before anything else: what the command line and the environment name, and nothing that a directory says."""
+    """Load the plugins that the command line and the environment name, before anything looks up a name."""
     from genepool.registry import load, named_by_environment
 
     load([*named_by_environment(), *names])
     return names
 
 
-def plugin_option(*, shown_to_verb: bool = False) -> Callable[[F], F]:
-    """`--plugin`, for every verb that looks up names."""
+def plugin_option(*, passed_on: bool = False) -> Callable[[F], F]:
+    """`--plugin`, for every command that looks up names."""
     return click.option(
         "--plugin",
         "plugins",
         multiple=True,
         metavar="MODULE|FILE",
         callback=_load_plugins,
-        expose_value=shown_to_verb,
+        expose_value=passed_on,
         help="A module or .py file with your own mutations, data sets and so on; may be repeated.",
     )
 
@@ -56,24 +63,55 @@ SET = click.option(
 FORMAT = click.option(
     "--format", "name", type=click.Choice(["torch", "onnx", "source"]), default="torch", show_default=True
 )
-FORCE = click.option("--force", is_flag=True, help="Replace what is there.")
+FORCE = click.option("--force", is_flag=True, help="Overwrite what exists.")
+
+
+def ray_options(command: F) -> F:
+    """The engine and the options of Ray, passed to the command as one value: `ray`, None without --engine ray."""
+
+    @click.option(
+        "--engine",
+        type=click.Choice(["processes", "ray"]),
+        default="processes",
+        show_default=True,
+        help="What runs the workers.",
+    )
+    @click.option(
+        "--address",
+        help="Ray: the cluster, auto or like 10.0.0.5:6379.  [default: RAY_ADDRESS, or a new cluster here]",
+    )
+    @click.option("--cpus-per-worker", "cpus", type=click.FloatRange(0, 1024), default=1.0, help="Ray.  [default: 1]")
+    @click.option(
+        "--gpus-per-worker", "gpus", type=click.FloatRange(0, 64), default=0.0, help="Ray, like 0.25.  [default: 0]"
+    )
+    @click.option("--serve-population", "serve", is_flag=True, help="Ray: serve DIR to nodes that do not see it.")
+    @functools.wraps(command)
+    def wrapped(engine: str, **given: Any) -> Any:
+        from genepool.errors import SettingsError
+        from genepool.workers import RayOptions
+
+        ray, rest = split(RayOptions, given)
+        if engine != "ray" and ray != RayOptions():
+            raise SettingsError(
+                "--address, --cpus-per-worker, --gpus-per-worker and --serve-population need --engine ray."
+            )
+        return command(ray=ray if engine == "ray" else None, **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def split(kind: type[T], given: dict[str, Any]) -> tuple[T, dict[str, Any]]:
+    """The options that are fields of a struct, as that struct, and the other options."""
+    fields = kind.__struct_fields__
+    own = {name: value for name, value in given.items() if name in fields}
+    return kind(**own), {name: value for name, value in given.items() if name not in fields}
+
+
+def settings_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Options named after settings (`budget__time` for `budget.time`), as changes to settings; None is not given."""
+    return {name.replace("__", "."): value for name, value in given.items() if value is not None}
 
 
 def json_text(value: object) -> str:
-    """As the verbs print it."""
-    import msgspec
-
+    """JSON as the commands print it."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-
-
-def memory_of_each(asked: str | None, workers: int, *, trust: bool = False) -> int | None:
-    """Bytes that each of so many workers may take, so that their sum never passes what is free now.
-
-    With `trust`, whoever asks has looked before: a worker that is started again must not count the others twice.
-    """
-    from genepool.data.free_memory import available
-    from genepool.dna.flops import PROCESS
-    from genepool.settings import size
-    from genepool.workers.pool import allowance
-
-    return allowance(size(asked) if asked else None, None if trust else available(), workers, PROCESS)

@@ -1,4 +1,4 @@
-"""`genepool train`: one network, from a DNA to its fitness."""
+"""`genepool train`: train one network and print its fitness."""
 
 from __future__ import annotations
 
@@ -6,83 +6,82 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, JSON, PLUGIN, SET, SIZE, THREADS
+from genepool.cli.options import DATA_DIR, DEVICE, FILE, JSON, PATH, PLUGIN, SET, SIZE, THREADS, settings_of, split
 from genepool.cli.text import amount, percent
 from genepool.evaluation import Evaluation, Observer, Progress, TrainingRequest
 
 
+class TrainOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that are not settings."""
+
+    file: Path
+    data_dir: Path | None
+    parent: Path | None
+    out: Path | None
+    seed: int
+    preset: str
+    assignments: tuple[str, ...]
+    device: str
+    threads: int
+    as_json: bool
+
+
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--data", default="fashion-mini", show_default=True, help="Data set, folder of images or .npz file.")
+@click.argument("file", type=PATH)
+@click.option(
+    "--data", "data__source", default="fashion-mini", show_default=True, help="Data set, folder or .npz file."
+)
 @DATA_DIR
 @SIZE
-@click.option("--steps", type=click.IntRange(0), help="Training steps.  [default: the preset's]")
-@click.option(
-    "--parent", type=click.Path(path_type=Path, dir_okay=False), help="A parent's weights, inherited where they fit."
-)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the trained weights here.")
-@click.option("--seed", default=0, show_default=True, help="Of the weights and the batches.")
+@click.option("--steps", "training__steps", type=click.IntRange(0), help="Training steps.  [default: the preset's]")
+@click.option("--parent", type=FILE, help="Weights of a parent, inherited where they fit.")
+@click.option("--out", type=FILE, help="Write the trained weights here.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the weights and the batches.")
 @click.option("--preset", default="paper", show_default=True, help="laptop, faithful or paper.")
 @SET
 @DEVICE
 @THREADS
 @PLUGIN
 @JSON
-def train(
-    file: Path,
-    data: str,
-    data_dir: Path | None,
-    size: str | None,
-    steps: int | None,
-    parent: Path | None,
-    out: Path | None,
-    seed: int,
-    preset: str,
-    assignments: tuple[str, ...],
-    device: str,
-    threads: int,
-    as_json: bool,
-) -> None:
-    """Trains the network whose DNA is in FILE and prints its fitness and its cost."""
-    from genepool import settings as presets
-    from genepool.dna import codec
-
-    dna = codec.read(file)
-    settings = presets.override(presets.preset(preset), assignments)
-    given = {"data.source": data, "data.size": size, "training.steps": steps}
-    settings = presets.changed(settings, {name: value for name, value in given.items() if value is not None})
-
-    import msgspec
-
+def train(**given: Any) -> None:
+    """Train the network whose DNA is in FILE; print its fitness and what the training took."""
+    from genepool import settings as names
     from genepool.data.dataset import prepare
     from genepool.data.paths import require_writable, save_file
+    from genepool.dna import codec
     from genepool.nn.device import choose_device, prepare_process
     from genepool.nn.evaluator import TorchEvaluator
     from genepool.nn.weights import read_weights
 
-    if out is not None:
-        require_writable(out)
-    prepare_process(threads)
-    where = choose_device(device)
-    with download_progress() as fetched:
-        source = settings.data.open(data_dir, fetched)
-    images = prepare(source)
-    inherited = (read_weights(parent),) if parent is not None else ()
+    options, changes = split(TrainOptions, given)
+    dna = codec.read(options.file)
+    settings = names.override(names.preset(options.preset), options.assignments)
+    settings = names.changed(settings, settings_of(changes))
+    if options.out is not None:
+        require_writable(options.out)
+    prepare_process(options.threads)
+    where = choose_device(options.device)
+    with download_progress() as progress:
+        images = prepare(settings.data.open(options.data_dir, progress))
+    inherited = (read_weights(options.parent),) if options.parent is not None else ()
     evaluator = TorchEvaluator(images, settings.training, settings.limits, where, settings.objective)
+    request = TrainingRequest(dna, seed=options.seed, inherited=inherited)
     with _progress(settings.training.steps) as observe:
-        evaluation, weights = evaluator.evaluate(TrainingRequest(dna, seed=seed, inherited=inherited), observe)
-    if out is not None and weights is not None:
-        save_file(out, weights, "weights")
-    click.echo(msgspec.json.encode(evaluation).decode() if as_json else _page(evaluation, out))
+        evaluation, weights = evaluator.evaluate(request, observe)
+    if options.out is not None and weights is not None:
+        save_file(options.out, weights, "weights")
+    click.echo(msgspec.json.encode(evaluation).decode() if options.as_json else _page(evaluation, options.out))
 
 
 @contextmanager
 def _progress(steps: int) -> Iterator[Observer]:
-    """A bar on a terminal; elsewhere a line now and then. Both on standard error, so that results can be piped."""
+    """Show a bar on a terminal, otherwise occasional lines; on standard error, so that results can be piped."""
     if not sys.stderr.isatty():
         yield _lines(steps)
         return
@@ -97,7 +96,7 @@ def _progress(steps: int) -> Iterator[Observer]:
 
 
 def _lines(steps: int) -> Observer:
-    """About ten lines in all."""
+    """Print about ten lines in all."""
     due = steps // 10
 
     def line(progress: Progress) -> None:
@@ -114,7 +113,7 @@ def _page(evaluation: Evaluation, out: Path | None) -> str:
         f"accuracy     {percent(evaluation.accuracy or 0.0)} of the validation images",
         *([f"fitness      {evaluation.fitness:.4f}"] if evaluation.fitness != evaluation.accuracy else []),
         f"parameters   {evaluation.parameters:,}",
-        f"cost         {amount(evaluation.flops)}FLOP for {evaluation.steps} steps and the validation, "
+        f"training     {amount(evaluation.flops)}FLOP for {evaluation.steps} steps and validation, "
         f"{evaluation.seconds:.1f} s",
         f"weights      {len(evaluation.inherited)} tensors inherited, {len(evaluation.fresh)} fresh",
     ]

@@ -1,4 +1,4 @@
-"""`genepool worker`: one worker, from any machine that sees the directory."""
+"""`genepool worker`: one worker, on any machine that sees the directory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, THREADS, memory_of_each
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, THREADS
 
 
 @click.command()
@@ -19,48 +20,35 @@ from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, MEMORY, PLUGIN, TH
 @DEVICE
 @MEMORY
 @PLUGIN
-@click.option("--number", type=click.IntRange(0), help="Chooses its random numbers, and its GPU.  [default: random]")
+@click.option("--number", type=click.IntRange(0), help="Selects its random numbers and its GPU.  [default: random]")
 @THREADS
-@click.option("--pool-size", default=1, hidden=True, help="Workers that were started together.")
+@click.option("--pool-size", default=1, hidden=True, help="Workers started together on this machine.")
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
-@click.option("--exit-when-told", default=0, hidden=True, help="The exit code of a worker that was told to stop.")
-def worker(
-    directory: Path,
-    data_dir: Path | None,
-    device: str,
-    memory: str | None,
-    number: int | None,
-    threads: int,
-    pool_size: int,
-    parent: int | None,
-    exit_when_told: int,
-) -> None:
-    """Works on the experiment in DIR until its budget is spent, or until it is told to stop (Ctrl-C, SIGTERM).
+@click.option("--exit-code-on-stop", default=0, hidden=True, help="Exit code after Ctrl-C or SIGTERM.")
+def worker(directory: Path, data_dir: Path | None, memory: str | None, exit_code_on_stop: int, **given: Any) -> None:
+    """Work on the experiment in DIR until its budget is spent, or until Ctrl-C or SIGTERM.
 
-    Without --memory it may take what is free divided by the number of cores, since as many workers may be started.
+    Without --memory the worker may use the free memory divided by the number of cores, as if one worker per core were
+    started.
     """
+    import secrets
+
     from genepool.experiment import Experiment
-    from genepool.experiment.worker_process import WorkerOptions, run_worker
+    from genepool.experiment.worker_process import run_worker
+    from genepool.settings import size
+    from genepool.workers import WorkerOptions, memory_per_worker, require_memory
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    most = memory_of_each(memory, os.cpu_count() or 1, trust=memory is not None)
-    if number is None:
-        import secrets
-
-        number = secrets.randbits(31)
+    if given["number"] is None:
+        given["number"] = secrets.randbits(31)
+    # A given amount is not compared with what is free: a restarted worker would count the others twice.
+    most = require_memory(size(memory)) if memory else memory_per_worker(None, os.cpu_count() or 1)
     options = WorkerOptions(
-        directory=str(directory),
-        number=number,
-        device=device,
-        data_dir=str(data_dir) if data_dir else None,
-        memory=most,
-        threads=threads,
-        pool_size=pool_size,
-        parent=parent,
+        directory=str(directory), data_dir=str(data_dir) if data_dir else None, memory=most, **given
     )
     with download_progress() as progress:
         Experiment.open(directory).source(data_dir, progress)
     ended = run_worker(options)
     click.echo(f"The worker stops: {ended.reason}.", err=True)
-    if ended.told:
-        sys.exit(exit_when_told)
+    if ended.stop_requested:
+        sys.exit(exit_code_on_stop)

@@ -55,7 +55,7 @@ from genepool.population import (
     read_config,
     read_manifest,
 )
-from genepool.registry import look_again
+from genepool.registry import load, look_again
 from genepool.settings import (
     FIXED,
     Settings,
@@ -68,7 +68,7 @@ from genepool.settings import (
     to_values,
     written,
 )
-from genepool.workers.local import LocalPool
+from genepool.workers import LocalPool, PoolOptions, RayOptions, WorkerPool
 
 if TYPE_CHECKING:
     from genepool.data import Source
@@ -266,23 +266,63 @@ class Experiment:
 
     # -- working -------------------------------------------------------------------------------------------------------
 
-    def run(self, *, plugins: Iterable[str] = (), look: Callable[[], None] = lambda: None) -> None:
-        """Evolves on this machine, by processes of its own, until the budget in the settings is spent.
+    def run(
+        self,
+        *,
+        device: str = "auto",
+        data_dir: Path | None = None,
+        memory: int | None = None,
+        plugins: Iterable[str] = (),
+        look: Callable[[], None] = lambda: None,
+        every: float = 0.5,
+    ) -> None:
+        """Evolve on this machine, in worker processes, until the budget in the settings is spent.
 
-        `look` is called about twice a second. Whatever it raises, and Ctrl-C, ends the run with nothing lost: trainings
-        are handed over. Plugins are modules or .py files; this process must have loaded them itself.
+        `look` is called every so many seconds. An exception from it and Ctrl-C end the run; trainings are handed over,
+        so nothing is lost. The other arguments are those of `pool`.
         """
         from genepool.data.dataset import prepare
 
+        plugins = tuple(plugins)
+        load(plugins)
         self.require_rules()
-        prepare(self.source())  # once, and not by all workers at the same time; bad images are told of here
-        words = [word for plugin in plugins for word in ("--plugin", plugin)]
-        pool = LocalPool(self.path, self.settings().workers.count or os.cpu_count() or 1, words)
-        try:
-            pool.work(look)
-        except BaseException:
-            pool.stop()
-            raise
+        prepare(self.source(data_dir))  # once, not by all workers at the same time; bad images are reported here
+        with self.pool(device=device, data_dir=data_dir, memory=memory, plugins=plugins) as pool:
+            pool.work(look, every)
+
+    def pool(
+        self,
+        *,
+        device: str = "auto",
+        data_dir: Path | None = None,
+        memory: int | None = None,
+        plugins: Iterable[str] = (),
+        ray: RayOptions | None = None,
+    ) -> WorkerPool:
+        """Workers for this experiment, on this machine or on a Ray cluster; none is started yet.
+
+        Each may use `memory` bytes, by default an equal share of what is free. Plugins are modules or .py files.
+        """
+        settings = self.settings()
+        options = PoolOptions(
+            directory=self.path,
+            count=settings.workers.count,
+            per_gpu=settings.workers.per_gpu,
+            device=device,
+            data_dir=data_dir,
+            memory=memory,
+            plugins=tuple(plugins),
+        )
+        if ray is None:
+            return LocalPool(options)
+        if ray.serve and settings.experiment.start is not None:
+            raise SettingsError(
+                "An experiment with --start needs nodes that see its directory, not --serve-population."
+            )
+        from genepool.experiment.worker_process import functions_for
+        from genepool.workers.ray import RayPool
+
+        return RayPool(options, ray, functions_for(self))
 
     def source(self, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
         """The images, wherever they are on this machine."""
@@ -297,20 +337,19 @@ class Experiment:
         return Founder(start.dna, start.weights)
 
     def evaluators(
-        self, data: Dataset, device: str, number: int = 0, memory: int | None = None, together: int | None = None
+        self, data: Dataset, device: str, number: int = 0, memory: int | None = None, per_gpu: int | None = None
     ) -> Callable[[int], Evaluator]:
-        """Trains individuals under the settings of the version that they were born under, within so many bytes.
+        """Return a function from a version of the settings to the evaluator of individuals born under it.
 
-        On a GPU the bytes are its own, shared by so many workers.
+        Trainings must fit into `memory` bytes, or into a GPU's memory divided by the `per_gpu` workers that share it.
         """
         from genepool.nn.device import choose_device, gpus, share_of_gpu
         from genepool.nn.evaluator import TorchEvaluator
 
         where = choose_device(device, number)
-        if where.type == "cuda":  # networks live there, so that memory is what they must fit into
+        if where.type == "cuda":  # networks must fit into the GPU's memory, which several workers share
             workers = self.settings().workers
-            together = together or -(-(workers.count or 0) // gpus(device)) or workers.per_gpu
-            memory = share_of_gpu(where, together)
+            memory = share_of_gpu(where, per_gpu or -(-(workers.count or 0) // gpus(device)) or workers.per_gpu)
 
         @lru_cache(maxsize=8)
         def of_version(version: int) -> Evaluator:

@@ -1,9 +1,4 @@
-"""When a worker stops: a signal, the end of the budget, or the loss of its parent process.
-
-What an experiment has spent, read off its records.
-
-When a worker stops.
-"""
+"""What an experiment has spent, and when a worker stops: a signal, the end of the budget, the loss of its parent."""
 
 from __future__ import annotations
 
@@ -26,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Accounts:
-    """What an experiment has spent, together with the time of a run that goes on."""
+    """What an experiment has spent, including a run that has not ended."""
 
     def __init__(self, experiment: Experiment, every: float = 0.0) -> None:
-        """Looks at the records again at most so often, in seconds."""
+        """Read the records at most once in `every` seconds."""
         self._ledger = Ledger(experiment.view())
         self._every, self._next_look = every, 0.0
 
@@ -41,13 +36,13 @@ class Accounts:
 
 
 class StopCondition:
-    """Why a worker should stop: a signal, the end of the budget, or that whoever started it is gone."""
+    """Why a worker should stop: a signal, the end of the budget, or the end of the process that started it."""
 
     CHEAP = 0.02
-    """Seconds; a look at what was spent that takes longer is not taken at every step."""
+    """Seconds; reading what was spent is not done at every step if it takes longer."""
     LOOKS = 8
-    """So many looks in a row must take longer: a busy machine makes some of them wait, and a budget of individuals, by
-    which experiments repeat themselves, must end where it ends on a quiet one."""
+    """Only if this many reads in a row take longer: load makes some of them wait, and a budget of individuals must end
+    at the same individual on a busy machine as on a quiet one, or runs would not repeat."""
 
     def __init__(
         self,
@@ -57,40 +52,40 @@ class StopCondition:
         spent: Callable[[Interval], Spending] | None = None,
         every: float = 0.0,
     ) -> None:
-        """What was spent is read off the records, unless somebody else keeps the ledger, asked at most so often."""
+        """What was spent comes from the records, or from `spent`, which is called at most once in `every` seconds."""
         self._experiment, self._parent = experiment, parent
         self._spent = spent or Accounts(experiment)
         self._every = every
         self._stopwatch = Stopwatch()
         self._next_look = 0.0
         self._took: deque[float] = deque([0.0] * self.LOOKS, maxlen=self.LOOKS)
-        self._signalled: str | None = None
+        self._requested: str | None = None
         self._over: str | None = None
         self._last = (time.monotonic(), Budget(), Spending())
 
     def obey_signals(self) -> None:
-        """SIGTERM and SIGINT ask the worker to stop; it hands over what it trains."""
+        """Stop on SIGTERM and SIGINT, handing over the current training."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._told)
+            signal.signal(number, self._on_signal)
 
-    def _told(self, number: int, frame: FrameType | None) -> None:
-        self._signalled = f"it was told to by {signal.Signals(number).name}"
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._requested = f"it received {signal.Signals(number).name}"
 
     @property
-    def told(self) -> bool:
-        """Whether somebody wants it to stop, though there may be more to do."""
-        return self._signalled is not None
+    def stop_requested(self) -> bool:
+        """Whether the worker was stopped from outside, so that there may be more to do."""
+        return self._requested is not None
 
     def __call__(self) -> str | None:
-        if self._signalled is None and self._parent is not None and os.getppid() != self._parent:
-            self._signalled = "the program that started it is gone"
+        if self._requested is None and self._parent is not None and os.getppid() != self._parent:
+            self._requested = "the program that started it is gone"
         now = time.monotonic()
         if self._over is None and now >= self._next_look:
             self._over = self._look()
             self._took.append(time.monotonic() - now)
             took = min(self._took)
             self._next_look = time.monotonic() + max(self._every, 0.0 if took < self.CHEAP else 20 * took)
-        return self._signalled or self._over
+        return self._requested or self._over
 
     def _look(self) -> str | None:
         try:
@@ -99,7 +94,7 @@ class StopCondition:
             if not (budget.limits_anything or settings.escape.matters):
                 return None
             spent = self._spent(self._stopwatch.interval())
-        except StorageError:  # what was spent is not known just now, which is no reason to stop
+        except StorageError:  # not knowing what was spent is no reason to stop
             return None
         self._last = (time.monotonic(), budget, spent)
         return budget.over(spent)
@@ -111,6 +106,6 @@ class StopCondition:
         return budget.use(msgspec.structs.replace(spent, seconds=elapsed))
 
     def spent(self) -> Spending:
-        """What has been used and reached, as far as is known."""
+        """What has been spent and reached, as far as is known."""
         self()
         return self._last[2]

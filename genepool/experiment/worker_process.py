@@ -1,7 +1,7 @@
-"""One worker's life in one process: it opens the experiment, gets its images ready, and evolves until it must stop.
+"""One worker in one process: it opens the experiment, prepares its images, and evolves until it must stop.
 
-The same for every engine. What an engine adds is where the process runs and, where there is no shared directory, files
-and images that come from elsewhere.
+The same for every kind of pool. A pool decides where the process runs and, if there is no shared directory, where
+files and images come from.
 """
 
 from __future__ import annotations
@@ -20,48 +20,23 @@ from genepool.errors import EngineError
 from genepool.evolution import Spending, Surroundings
 from genepool.experiment import Accounts, Experiment, StopCondition
 from genepool.population import Files
+from genepool.workers import WorkerFunctions, WorkerOptions
 
 if TYPE_CHECKING:
     from genepool.data.dataset import Dataset
 
-TOGETHER = 4
-"""Threads at most for one training: batches of 50 have not enough in them for many. Measured with two."""
-
-OWN_LOOK, ASKED_LOOK = 0.0, 2.0
-"""Seconds between two looks at what was spent: one's own is cheap or waits by itself, one asked for is a journey."""
-
-
-class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is sent to do."""
-
-    directory: str
-    number: int
-    """Which random numbers to use, and which GPU."""
-    device: str = "auto"
-    data_dir: str | None = None
-    memory: int | None = None
-    """Bytes that it may take."""
-    threads: int = 1
-    pool_size: int = 1
-    """Workers that were started together on this machine's cores; in the final phase most leave theirs to one."""
-    together: int | None = None
-    """Workers that share a GPU, where somebody has decided it."""
-    parent: int | None = None
-    """The process without which it stops."""
-    plugins: tuple[str, ...] = ()
-    """Modules and files to load first, named by whoever sent it."""
-    release: str = __version__
-    """Of the Genepool that sent it."""
-    images: str = ""
-    """The digest of the images that it must meet, where somebody has looked."""
+MOST_THREADS = 4
+"""The most threads for one training: batches of 50 do not keep many busy. Measured with two."""
+OWN_LOOK, REMOTE_LOOK = 0.0, 2.0
+"""Seconds between two looks at what was spent: reading the records is cheap, a call over the network is not."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a worker ended."""
 
     reason: str
-    told: bool
-    """Somebody wanted it to; the budget may not be spent yet."""
+    stop_requested: bool
+    """It was stopped from outside; the budget may not be spent yet."""
 
 
 def run_worker(
@@ -71,7 +46,7 @@ def run_worker(
     data: Dataset | None = None,
     spent: Callable[[Interval], Spending] | None = None,
 ) -> Ended:
-    """Works until the budget is spent, or until it is told to stop (SIGTERM, SIGINT)."""
+    """Work until the budget is spent, or until SIGTERM or SIGINT arrives."""
     if options.release != __version__:
         raise EngineError(
             f"Node {platform.node()} has Genepool {__version__}, but the run was started by {options.release}; "
@@ -79,38 +54,38 @@ def run_worker(
         )
     registry.load(options.plugins)
     experiment = Experiment.open(Path(options.directory), files)
-    watch = StopCondition(experiment, options.parent, spent=spent, every=ASKED_LOOK if spent else OWN_LOOK)
-    watch.obey_signals()
+    condition = StopCondition(experiment, options.parent, spent=spent, every=REMOTE_LOOK if spent else OWN_LOOK)
+    condition.obey_signals()
 
     from genepool.nn.device import choose_device, prepare_process
 
     prepare_process(options.threads)
     on_cores = choose_device(options.device, options.number).type == "cpu"
     data = data or _right_images(experiment, options)
-    evaluators = experiment.evaluators(data, options.device, options.number, options.memory, options.together)
+    evaluators = experiment.evaluators(data, options.device, options.number, options.memory, options.per_gpu)
     surroundings = Surroundings(
-        reason_to_stop=watch,
-        budget_use=watch.budget_use,
+        reason_to_stop=condition,
+        budget_use=condition.budget_use,
         final_phase_threads=final_phase_threads(options) if on_cores else 1,
     )
-    worker = experiment.worker(options.number, evaluators, surroundings, experiment.child_limits(data), watch.spent)
+    worker = experiment.worker(options.number, evaluators, surroundings, experiment.child_limits(data), condition.spent)
     try:
         reason = worker.run()
     finally:
         worker.population.close()
-    return Ended(reason=reason, told=watch.told)
+    return Ended(reason=reason, stop_requested=condition.stop_requested)
 
 
 def final_phase_threads(options: WorkerOptions) -> int:
-    """Return the threads for the final phase: one worker in each group has those of all, the others have none."""
+    """Threads in the final phase: the first of every few workers gets the threads of all of them, the others none."""
     if options.pool_size == 1:
         return 1
-    few = min(TOGETHER, options.pool_size - options.number, os.cpu_count() or 1)
-    return 0 if options.number % TOGETHER else max(1, few)
+    few = min(MOST_THREADS, options.pool_size - options.number, os.cpu_count() or 1)
+    return 0 if options.number % MOST_THREADS else max(1, few)
 
 
-def images(experiment: Experiment, options: WorkerOptions) -> Dataset:
-    """What workers train on, prepared once a machine and mapped by all its workers."""
+def _images(experiment: Experiment, options: WorkerOptions) -> Dataset:
+    """The images, prepared once per machine and memory-mapped by all its workers."""
     from genepool.data.dataset import prepare
 
     return prepare(experiment.source(Path(options.data_dir) if options.data_dir else None))
@@ -119,21 +94,39 @@ def images(experiment: Experiment, options: WorkerOptions) -> Dataset:
 def _right_images(experiment: Experiment, options: WorkerOptions) -> Dataset:
     from genepool.data.dataset import digest
 
-    found = images(experiment, options)
+    found = _images(experiment, options)
     if options.images and digest(found) != options.images:
         raise EngineError(
-            f"The images on node {platform.node()} are not those of the run; put the same files on all nodes."
+            f"The images on node {platform.node()} differ from those of the run; put the same files on all nodes."
         )
     return found
 
 
-def images_of(options: WorkerOptions) -> str:
-    """Prepares the images of the machine it runs on and tells what they are: equal texts, equal images."""
+def functions_for(experiment: Experiment) -> WorkerFunctions:
+    """The functions that a pool on a cluster needs."""
+    return WorkerFunctions(
+        run=run_worker,
+        digest=images_digest,
+        images=portable_images,
+        accounts=accounts_of,
+        wanted=lambda: experiment.settings().workers.count,
+    )
+
+
+def images_digest(options: WorkerOptions) -> str:
+    """Prepare the images on the machine this runs on, and return their digest."""
     from genepool.data.dataset import digest
 
-    return digest(images(Experiment.open(Path(options.directory)), options))
+    return digest(_images(Experiment.open(Path(options.directory)), options))
+
+
+def portable_images(options: WorkerOptions) -> Dataset:
+    """The prepared images in memory, to be sent to other machines."""
+    from genepool.data.dataset import portable
+
+    return portable(_images(Experiment.open(Path(options.directory)), options))
 
 
 def accounts_of(directory: str) -> Callable[[Interval], Spending]:
-    """The ledger of an experiment, for somebody who keeps it for others."""
+    """The accounts of an experiment, for a process that keeps them on behalf of others."""
     return Accounts(Experiment.open(Path(directory)), every=0.5)

@@ -1,11 +1,10 @@
-"""Runs a study: its experiments one after another, each with all the machine's workers.
+"""Run a study: its experiments one after another, each with all workers of this machine.
 
-Whatever is finished stays; a study that was stopped anywhere goes on where it was when it is started again.
+A study that was stopped continues where it was when it is started again.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,20 +20,19 @@ from genepool.settings import by_name
 from genepool.study.outcome import Outcome, outcome_of, read_outcome, write_outcome
 from genepool.study.plan import StudyPlan, check_plan
 from genepool.study.records import Follower, forget_weights, read_changes, records
-from genepool.workers.local import LocalPool
 
 if TYPE_CHECKING:
     from genepool.data import Source
 
 EVERY = 0.2
-"""Seconds between two looks: whoever sets a record may be dead, and without weights, soon after."""
+"""Seconds between two looks: an individual that sets a record may be dead, and its weights gone, soon after."""
 PLAN = "plan.json"
 Look = Callable[[str, Experiment], None]
-"""Shown what goes on: where the study is, and the experiment that runs."""
+"""Receives the position in the study and the current experiment."""
 
 
 def run_study(plan: StudyPlan, folder: Path, *, data_dir: Path | None, device: str, look: Look) -> list[Outcome]:
-    """The outcome of every experiment, in the plan's order."""
+    """Run the experiments that have no outcome yet; return all outcomes in the plan's order."""
     begin_study(plan, folder)
     outcomes = []
     for number, (arm, seed) in enumerate(plan.runs(), start=1):
@@ -45,7 +43,12 @@ def run_study(plan: StudyPlan, folder: Path, *, data_dir: Path | None, device: s
             source = experiment.source(data_dir)
             where = f"{number} of {len(plan.runs())}: {arm}, seed {seed}"
             follower = Follower(experiment, plan.changes(arm))
-            _work(experiment, data_dir, device, partial(_look, follower, partial(look, where, experiment)))
+            experiment.run(
+                device=device,
+                data_dir=data_dir,
+                look=partial(_look, follower, partial(look, where, experiment)),
+                every=EVERY,
+            )
             outcome = _close(experiment, arm, seed, source, device)
         outcomes.append(outcome)
     return outcomes
@@ -57,12 +60,12 @@ def _look(follower: Follower, look: Callable[[], None]) -> None:
 
 
 def path_of(folder: Path, arm: str, seed: int) -> Path:
-    """Where an experiment of a study is."""
+    """The directory of an experiment of a study."""
     return folder / arm.replace(" ", "-") / f"seed-{seed}"
 
 
 def read_study(folder: Path) -> tuple[StudyPlan, list[Outcome]]:
-    """The plan of a study and what came of it so far; nothing is run."""
+    """The plan of a study and its outcomes so far; nothing is run."""
     try:
         plan = msgspec.json.decode((folder / PLAN).read_bytes(), type=StudyPlan)
         check_plan(plan, folder / PLAN)
@@ -73,7 +76,7 @@ def read_study(folder: Path) -> tuple[StudyPlan, list[Outcome]]:
 
 
 def begin_study(plan: StudyPlan, folder: Path) -> None:
-    """Writes the plan down before anything runs. One folder, one plan: only repeats and arms may be added."""
+    """Write the plan before anything runs. A folder holds one plan, to which only repeats and arms may be added."""
     _refuse_endless(plan)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / PLAN
@@ -88,7 +91,7 @@ def begin_study(plan: StudyPlan, folder: Path) -> None:
 
 
 def _fixed(plan: StudyPlan) -> tuple[object, ...]:
-    """What stays, and with it the statistics: they are not chosen when the results are known."""
+    """What must not change: statistics must not be chosen when the results are known."""
     return plan.settings, plan.preset, plan.statistics
 
 
@@ -100,19 +103,8 @@ def _refuse_endless(plan: StudyPlan) -> None:
             )
 
 
-def _work(experiment: Experiment, data_dir: Path | None, device: str, look: Callable[[], None]) -> None:
-    count = experiment.settings().workers.count or os.cpu_count() or 1
-    options = ["--device", device, *(["--data-dir", str(data_dir)] if data_dir else [])]
-    pool = LocalPool(experiment.path, count, options)
-    try:
-        pool.work(look, EVERY)
-    except BaseException:
-        pool.stop()
-        raise
-
-
 def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str) -> Outcome:
-    """Chooses by validation, tests once, and writes it down."""
+    """Choose the best network by validation accuracy, test it once, and record the outcome."""
     from genepool.nn.device import versions
 
     found = best_network(experiment, source=source, device=device)

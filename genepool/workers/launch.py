@@ -1,7 +1,7 @@
-"""Workers through somebody else's scheduler: a Slurm job array, a Kubernetes Indexed Job, a loop over ssh.
+"""Jobs that start workers through a cluster's own scheduler: a Slurm job array, a Kubernetes Indexed Job, ssh.
 
-Each is a text that runs `genepool worker` so many times, with numbers from 0. No secret is ever in one: whatever a
-cluster asks for comes from its own files or from the environment of whoever submits.
+Each job is a text that runs `genepool worker` several times, with numbers from 0. It contains no secrets: clusters take
+credentials from their own files, or from the environment of the user who submits the job.
 """
 
 from __future__ import annotations
@@ -19,67 +19,81 @@ from pathlib import Path
 
 import msgspec
 
-from genepool.errors import EngineError, SettingsError, shown
+from genepool.errors import EngineError, SettingsError, StorageError, shown
+from genepool.workers.options import WorkerOptions
 
-TOLD = 75
-"""The exit code of a worker that was told to stop and has handed its training over: it wants to be started again."""
+STOPPED = 75
+"""The exit code of a worker that was stopped and has handed over its training: start it again."""
 NOTICE = 90
-"""Seconds between the wish that a worker stops and its end: enough for a checkpoint."""
+"""Seconds between the request to stop and the end of a worker: enough for a checkpoint."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a scheduler."""
+class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The workers that a scheduler is to start."""
 
-    directory: str
-    """Absolute, and the same wherever workers will run."""
+    worker: WorkerOptions
+    """What all of them have in common; its directory has the same path wherever they run."""
     workers: int
-    cpus: int = 1
     gpus: float = 0.0
-    """A worker's; a fraction where the scheduler shares GPUs out."""
-    memory: int | None = None
-    """Bytes a worker."""
+    """GPUs per worker."""
     seconds: int | None = None
-    """After so many the scheduler ends a worker, and it begins again."""
-    options: tuple[str, ...] = ()
-    """Words for every worker's command line."""
+    """The scheduler ends and requeues a worker after this time."""
     python: str = sys.executable
     hosts: tuple[str, ...] = ()
     image: str = ""
     claim: str = ""
 
     def __post_init__(self) -> None:
-        if self.workers < 1 or self.cpus < 1 or self.gpus < 0:
-            raise SettingsError("A worker at least, with a core at least, must be asked for, and no less than no GPU.")
-        if not self.directory.isprintable() or not all(text.isprintable() for text in self.options):
-            raise SettingsError(f"The name '{shown(self.directory)}' cannot stand in a script; rename the directory.")
+        if self.workers < 1 or self.worker.threads < 1 or self.gpus < 0:
+            raise SettingsError("--workers and --cpus-per-worker must be at least 1; --gpus-per-worker at least 0.")
+        if not all(text.isprintable() for text in self.worker.words()):
+            raise SettingsError(f"'{shown(self.directory)}' cannot be written in a script; rename the directory.")
+
+    @property
+    def directory(self) -> str:
+        """The experiment's directory."""
+        return self.worker.directory
 
     @property
     def name(self) -> str:
-        """Letters, digits and dashes, as all schedulers take them."""
+        """The job's name, in letters, digits and dashes as all schedulers accept them."""
         return f"genepool-{re.sub('[^a-z0-9]+', '-', Path(self.directory).name.lower()).strip('-')[:40] or 'run'}"
 
-    def whole_gpus(self, scheduler: str) -> int:
-        """For schedulers that give a job whole GPUs only."""
+    def integer_gpus(self, scheduler: str) -> int:
+        """The GPUs per worker, for schedulers that do not share a GPU between jobs."""
         if self.gpus != math.floor(self.gpus):
             raise SettingsError(
-                f"{scheduler} gives a worker whole GPUs, not {self.gpus:g}; ask for 0 or 1, or share GPUs with Ray."
+                f"{scheduler} assigns integer numbers of GPUs, not {self.gpus:g}; use 0 or 1, or share GPUs with Ray."
             )
         return int(self.gpus)
 
 
 class Launcher(msgspec.Struct, frozen=True, kw_only=True):
-    """One scheduler: how its text is written, and the program that takes it from standard input."""
+    """One scheduler: the function that writes its jobs, and the program that reads them from standard input."""
 
-    write: Callable[[Order], str]
+    write: Callable[[LaunchRequest], str]
     submit: tuple[str, ...]
     advice: str
 
 
-def submit(launcher: Launcher, text: str) -> str:
-    """Hands the text to its scheduler and returns what that said."""
+def write_job(scheduler: str, request: LaunchRequest, out: Path | None = None) -> str:
+    """Return the job for a scheduler, and write it to a file if one is given."""
+    text = LAUNCHERS[scheduler].write(request)
+    try:
+        (Path(request.directory) / "logs").mkdir(exist_ok=True)  # Slurm does not create the folder of its logs
+        if out is not None:
+            out.write_text(text)
+    except OSError as error:
+        raise StorageError(f"'{error.filename}' cannot be written: {error.strerror}.") from None
+    return text
+
+
+def submit(scheduler: str, text: str) -> str:
+    """Submit a job and return what the scheduler printed."""
+    launcher = LAUNCHERS[scheduler]
     program = launcher.submit[0]
     if shutil.which(program) is None:
-        raise EngineError(f"There is no program '{program}' here; {launcher.advice}.")
+        raise EngineError(f"The program '{program}' is not installed here; {launcher.advice}.")
     done = subprocess.run(launcher.submit, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         words = shown((done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1])
@@ -91,17 +105,17 @@ def submit(launcher: Launcher, text: str) -> str:
 
 
 _ENDED = 128 + signal.SIGTERM
-"""The exit code of a worker that was told to stop before it could listen."""
-# srun, because Slurm tells the steps of a job that it will end, not its script: the script outlives its worker and
-# requeues the job, which Slurm does not do by itself for one that ends within the time of grace before a pre-emption.
-# Somebody who cancels the job ends the script as well.
-_SLURM = """# A worker that was told to stop wants to go on elsewhere, one that died here.
+"""The exit code of a worker that received SIGTERM before it had a handler."""
+# srun, because Slurm signals the steps of a job before it ends it, not its script: the script outlives its worker and
+# requeues the job, which Slurm itself does not do for a job that ends within the grace time before a pre-emption.
+# Cancelling the job ends the script as well.
+_SLURM = """# A worker that was stopped continues elsewhere; one that died is started again here.
 while :; do
   {command}
   code=$?
   case $code in
     0 | 2) exit $code ;;
-    {told} | {ended})
+    {stopped} | {ended})
       scontrol requeue "$SLURM_ARRAY_JOB_ID"_"$SLURM_ARRAY_TASK_ID"
       exit $code ;;
   esac
@@ -110,25 +124,25 @@ done
 """
 
 
-def slurm(order: Order) -> str:
-    """A job array. A job that is pre-empted, or whose node is lost, is put back by Slurm and goes on elsewhere."""
-    gpus = order.whole_gpus("Slurm")
-    log = f"{order.directory}/logs/slurm-".replace("%", "%%")
-    asked = [
-        f"--job-name={order.name}",
-        f"--array=0-{order.workers - 1}",
+def slurm(request: LaunchRequest) -> str:
+    """A job array. Slurm requeues a job that is pre-empted or whose node is lost."""
+    gpus = request.integer_gpus("Slurm")
+    log = f"{request.directory}/logs/slurm-".replace("%", "%%")
+    options = [
+        f"--job-name={request.name}",
+        f"--array=0-{request.workers - 1}",
         "--ntasks=1",
-        f"--cpus-per-task={order.cpus}",
+        f"--cpus-per-task={request.worker.threads}",
         *([f"--gres=gpu:{gpus}"] if gpus else []),
-        *([f"--mem={_mebibytes(order.memory)}M"] if order.memory else []),
-        *([f"--time={_slurm_time(order.seconds)}", f"--signal=TERM@{NOTICE}"] if order.seconds else []),
+        *([f"--mem={_mebibytes(request.worker.memory)}M"] if request.worker.memory else []),
+        *([f"--time={_slurm_time(request.seconds)}", f"--signal=TERM@{NOTICE}"] if request.seconds else []),
         "--requeue",
         "--open-mode=append",
         f'--output="{log}%A-%a.log"',
     ]
-    command = _line(["srun", *_worker(order, number="$SLURM_ARRAY_TASK_ID")])
-    script = _SLURM.format(command=command, told=TOLD, ended=_ENDED)
-    return "\n".join(["#!/bin/bash", *(f"#SBATCH {line}" for line in asked), "", script])
+    command = _line(["srun", *_worker(request, number="$SLURM_ARRAY_TASK_ID")])
+    script = _SLURM.format(command=command, stopped=STOPPED, ended=_ENDED)
+    return "\n".join(["#!/bin/bash", *(f"#SBATCH {line}" for line in options), "", script])
 
 
 def _slurm_time(seconds: int) -> str:
@@ -139,21 +153,23 @@ def _slurm_time(seconds: int) -> str:
 # -- Kubernetes --------------------------------------------------------------------------------------------------------
 
 
-def kubernetes(order: Order) -> str:
-    """An Indexed Job on a shared volume. A pod that is evicted is started again and takes the next training over."""
-    if not order.image or not order.claim:
-        raise SettingsError("Kubernetes needs --image (with Genepool in it) and --claim (a volume that pods share).")
-    gpus = order.whole_gpus("Kubernetes")
-    command = ["python", *_worker(order, number="$(WORKER)")[1:]]
+def kubernetes(request: LaunchRequest) -> str:
+    """An Indexed Job on a shared volume. An evicted pod is started again and takes over the next training."""
+    if not request.image or not request.claim:
+        raise SettingsError(
+            "Kubernetes needs --image (which contains Genepool) and --claim (a volume that the pods share)."
+        )
+    gpus = request.integer_gpus("Kubernetes")
+    command = ["python", *_worker(request, number="$(WORKER)")[1:]]
     limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
-    if order.memory:
-        limits["memory"] = f"{_mebibytes(order.memory)}Mi"
+    if request.worker.memory:
+        limits["memory"] = f"{_mebibytes(request.worker.memory)}Mi"
     container = {
         "name": "worker",
-        "image": order.image,
+        "image": request.image,
         "command": command,
         "env": [
-            # The number of the pod within its job.
+            # The pod's index within its job.
             {
                 "name": "WORKER",
                 "valueFrom": {
@@ -162,19 +178,22 @@ def kubernetes(order: Order) -> str:
             },
             {"name": "OMP_NUM_THREADS", "value": "1"},
         ],
-        "resources": {"requests": {"cpu": str(order.cpus), **limits}, **({"limits": limits} if limits else {})},
-        "volumeMounts": [{"name": "experiment", "mountPath": str(Path(order.directory).parent)}],
+        "resources": {
+            "requests": {"cpu": str(request.worker.threads), **limits},
+            **({"limits": limits} if limits else {}),
+        },
+        "volumeMounts": [{"name": "experiment", "mountPath": str(Path(request.directory).parent)}],
     }
     codes = {"containerName": "worker", "operator": "In"}
     spec = {
         "completionMode": "Indexed",
-        "completions": order.workers,
-        "parallelism": order.workers,
+        "completions": request.workers,
+        "parallelism": request.workers,
         "backoffLimitPerIndex": 1000,
         "podFailurePolicy": {
             "rules": [
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                {"action": "Ignore", "onExitCodes": {**codes, "values": [TOLD]}},
+                {"action": "Ignore", "onExitCodes": {**codes, "values": [STOPPED]}},
                 {"action": "FailJob", "onExitCodes": {**codes, "values": [2]}},
             ]
         },
@@ -183,16 +202,16 @@ def kubernetes(order: Order) -> str:
                 "restartPolicy": "Never",
                 "terminationGracePeriodSeconds": NOTICE,
                 "containers": [container],
-                "volumes": [{"name": "experiment", "persistentVolumeClaim": {"claimName": order.claim}}],
+                "volumes": [{"name": "experiment", "persistentVolumeClaim": {"claimName": request.claim}}],
             }
         },
     }
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": order.name}, "spec": spec}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": request.name}, "spec": spec}
     return "\n".join(_yaml(job, 0)) + "\n"
 
 
 def _yaml(value: object, depth: int) -> list[str]:
-    """The same as JSON in YAML's form, which people of that world read; texts stay in quotes and so mean themselves."""
+    """Write JSON values as block-style YAML; strings stay in quotes, so none is taken for another type."""
     indent = "  " * depth
     lines: list[str] = []
     if isinstance(value, dict):
@@ -218,8 +237,8 @@ def _nested(value: object) -> bool:
 # -- ssh ---------------------------------------------------------------------------------------------------------------
 
 _SSH = """#!/bin/bash
-# Starts {workers} workers over ssh, each of which is started again if it dies; `bash FILE stop` ends them.
-# Uses your own keys and settings of ssh, and asks for nothing.
+# Starts {workers} workers over ssh and restarts those that die; `bash FILE stop` stops them.
+# Uses your own ssh keys and settings, without prompting.
 hosts=({hosts})
 for number in $(seq 0 {last}); do
   host=${{hosts[$((number % ${{#hosts[@]}}))]}}
@@ -232,35 +251,35 @@ for number in $(seq 0 {last}); do
 done
 """
 _LOOP = """echo $$ > "$1.pid"
-trap "told=1; kill -TERM \\$worker" TERM
+trap "stopped=1; kill -TERM \\$worker" TERM
 while :; do
   {command} &
   worker=$!
   wait $worker
   code=$?
-  [ -n "$told" ] && wait $worker && exit
-  [ -n "$told" ] || [ $code = 0 ] || [ $code = 2 ] && exit $code
+  [ -n "$stopped" ] && wait $worker && exit
+  [ -n "$stopped" ] || [ $code = 0 ] || [ $code = 2 ] && exit $code
   sleep 10
 done"""
 
 
-def ssh(order: Order) -> str:
-    """A script that starts workers on hosts that see the same directory, and stops them again."""
-    if not order.hosts:
-        raise SettingsError("Over ssh workers need --hosts, like --hosts node1,node2.")
-    if any(host.startswith("-") for host in order.hosts):
-        raise SettingsError(f"'{shown(min(order.hosts))}' is not the name of a host.")
-    if "'" in order.directory:
-        raise SettingsError(f"The name '{shown(order.directory)}' cannot stand in a script; rename the directory.")
-    if order.gpus:
-        raise SettingsError("Over ssh GPUs are not shared out; workers take a host's GPUs in turn by their numbers.")
-    loop = _LOOP.format(command=_line(_worker(order, number="$0")))
+def ssh(request: LaunchRequest) -> str:
+    """A script that starts and stops workers on hosts that see the same directory."""
+    if not request.hosts:
+        raise SettingsError("ssh needs --hosts, like --hosts node1,node2.")
+    if any(host.startswith("-") for host in request.hosts):
+        raise SettingsError(f"'{shown(min(request.hosts))}' is not a host name.")
+    if "'" in request.directory:
+        raise SettingsError(f"'{shown(request.directory)}' cannot be written in a script; rename the directory.")
+    if request.gpus:
+        raise SettingsError("ssh does not assign GPUs; leave --gpus-per-worker out: workers use a host's GPUs in turn.")
+    loop = _LOOP.format(command=_line(_worker(request, number="$0")))
     return _SSH.format(
-        workers=order.workers,
-        last=order.workers - 1,
-        hosts=" ".join(shlex.quote(host) for host in order.hosts),
-        logs=shlex.quote(f"{order.directory}/logs"),
-        # Once for the host's shell, and once more because it stands between double quotes here.
+        workers=request.workers,
+        last=request.workers - 1,
+        hosts=" ".join(shlex.quote(host) for host in request.hosts),
+        logs=shlex.quote(f"{request.directory}/logs"),
+        # Quoted for the host's shell, and escaped because the script has it between double quotes.
         loop=re.sub(r'([\\"$`])', r"\\\1", shlex.quote(loop)),
     )
 
@@ -268,16 +287,14 @@ def ssh(order: Order) -> str:
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
-def _worker(order: Order, number: str) -> list[str]:
-    memory = ["--memory", str(order.memory)] if order.memory else []
-    told = ["--exit-when-told", str(TOLD)]
-    threads = ["--threads", str(order.cpus)] if order.cpus > 1 else []
-    words = ["-m", "genepool", "worker", order.directory, *memory, *threads, *told, *order.options]
-    return [order.python, *words, "--number", number]
+def _worker(request: LaunchRequest, number: str) -> list[str]:
+    """The command of one worker."""
+    stop = ["--exit-code-on-stop", str(STOPPED)]
+    return [request.python, "-m", "genepool", *request.worker.words(), *stop, "--number", number]
 
 
 def _line(words: Sequence[str]) -> str:
-    """For a shell; a word that is a variable stays one."""
+    """Words as a shell reads them; a shell variable stays one."""
     return " ".join(f'"{word}"' if re.fullmatch(r"\$\w+", word) else shlex.quote(word) for word in words)
 
 
@@ -289,12 +306,12 @@ LAUNCHERS = {
     "slurm": Launcher(
         write=slurm,
         submit=("sbatch",),
-        advice="log in where Slurm is, or leave --submit out and take the script there",
+        advice="log in to a machine with Slurm, or leave --submit out and submit the script there",
     ),
     "k8s": Launcher(
         write=kubernetes,
         submit=("kubectl", "apply", "-f", "-"),
-        advice="install it, or leave --submit out and take the manifest to where it is",
+        advice="install it, or leave --submit out and apply the manifest elsewhere",
     ),
-    "ssh": Launcher(write=ssh, submit=("bash", "-s"), advice="leave --submit out and take the script to where it is"),
+    "ssh": Launcher(write=ssh, submit=("bash", "-s"), advice="leave --submit out and run the script elsewhere"),
 }

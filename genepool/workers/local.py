@@ -1,4 +1,4 @@
-"""Workers as plain child processes of this machine: started, restarted when they die, asked to stop, and waited for."""
+"""Workers as child processes: started, restarted when they die, asked to stop, and waited for."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from genepool.errors import GenepoolError
-from genepool.workers.pool import PATIENCE
+from genepool.workers.options import PoolOptions, WorkerOptions
+from genepool.workers.pool import WorkerPool, memory_per_worker, number_of_workers
 
 DONE, BAD_INPUT = 0, 2
-"""Exit codes of a worker that has no more to do, and of one that cannot work at all."""
+"""The exit codes of a worker that has no more to do, and of one that cannot work at all."""
 QUICK_DEATHS = 5
-"""A worker that dies so often in a row, each time within seconds, has a fault that no restart mends."""
+"""A worker that dies this often in a row, each time within seconds, will not be cured by another restart."""
 QUICK = 10.0
 
 
 class Child:
-    """One place for a worker: the process that fills it now, and how often its predecessors died."""
+    """One worker of a pool: its current process, and how often earlier ones died."""
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
         self._command, self._log = command, log
@@ -29,24 +30,25 @@ class Child:
         self.start()
 
     def start(self) -> None:
+        """Start the process."""
         self._started = time.monotonic()
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         with self._log.open("ab") as log:
-            # A group of its own: Ctrl-C in a terminal reaches the launcher alone, which then asks the workers.
+            # A session of its own: Ctrl-C in a terminal reaches only the launcher, which then stops the workers.
             self.process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
             )
 
-    def revive(self) -> None:
-        """Starts the worker again after a death; refuses where that would go on for ever."""
+    def restart(self) -> None:
+        """Start the process again after it died, unless it keeps dying."""
         quick = time.monotonic() - self._started < QUICK
         self._quick_deaths = self._quick_deaths + 1 if quick else 0
         if self._quick_deaths >= QUICK_DEATHS:
-            raise GenepoolError(f"A worker died {QUICK_DEATHS} times in a row; its words are in '{self._log}'.")
+            raise GenepoolError(f"A worker died {QUICK_DEATHS} times in a row; its messages are in '{self._log}'.")
         self.restarts += 1
         self.start()
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """The last line that the worker wrote."""
         try:
             lines = self._log.read_text(errors="replace").strip().splitlines()
@@ -55,59 +57,64 @@ class Child:
         return lines[-1] if lines else ""
 
 
-class LocalPool:
-    """The workers of one `genepool run`."""
+class LocalPool(WorkerPool):
+    """Workers on this machine, each with its share of the cores, the GPUs and the memory."""
 
-    def __init__(self, directory: Path, count: int, options: Sequence[str] = ()) -> None:
-        logs = directory / "logs"
-        logs.mkdir(exist_ok=True)
-        # -P: with -m alone, Python would import from the current folder, which may be the experiment's or anybody's.
-        python = [sys.executable, "-P", "-m", "genepool"]
-        base = [*python, "worker", str(directory), "--parent", str(os.getpid()), "--pool-size", str(count), *options]
-        self.children = [
-            Child([*base, "--number", str(number)], logs / f"worker-{number}.log") for number in range(count)
-        ]
+    def __init__(self, options: PoolOptions) -> None:
+        """Refuse workers that would not fit into memory; none is started yet."""
+        self.count = number_of_workers(options.count, options.per_gpu, options.device)
+        self._options = WorkerOptions(
+            directory=str(options.directory),
+            number=0,
+            device=options.device,
+            data_dir=str(options.data_dir) if options.data_dir else None,
+            memory=memory_per_worker(options.memory, self.count),
+            pool_size=self.count,
+            parent=os.getpid(),
+            plugins=options.plugins,
+        )
+        self._logs = options.directory / "logs"
+        self._children: list[Child] = []
+
+    def _start(self) -> None:
+        self._logs.mkdir(exist_ok=True)
+        # -P: with -m alone, Python would also import modules from the current folder, which may hold anything.
+        base = [sys.executable, "-P", "-m", "genepool", *self._options.words()]
+        for number in range(self.count):
+            self._children.append(Child([*base, "--number", str(number)], self._logs / f"worker-{number}.log"))
 
     def running(self) -> int:
-        """How many are at work."""
-        return sum(child.process.poll() is None for child in self.children)
+        """The number of workers at work."""
+        return sum(child.process.poll() is None for child in self._children)
 
     @property
     def restarts(self) -> int:
-        return sum(child.restarts for child in self.children)
-
-    def work(self, look: Callable[[], None], every: float = 0.5) -> None:
-        """Waits until all are done, starting again those that died, and looks around now and then."""
-        while self._tend():
-            look()
-            time.sleep(every)
+        """How often a worker was started again."""
+        return sum(child.restarts for child in self._children)
 
     def _tend(self) -> bool:
-        """Whether anybody is still at work."""
-        for child in self.children:
+        for child in self._children:
             code = child.process.poll()
             if code is None or code == DONE:
                 continue
             if code == BAD_INPUT:
-                raise GenepoolError(child.last_words().removeprefix("Error: ") or "A worker could not start.")
-            child.revive()
+                raise GenepoolError(child.last_line().removeprefix("Error: ") or "A worker could not start.")
+            child.restart()
         return self.running() > 0
 
-    def stop(self, patience: float = PATIENCE) -> None:
-        """Asks all to stop, which lets them hand over what they train, and waits; then ends those that are left."""
+    def _request_stop(self, patience: float) -> None:
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + patience
         while self.running() and time.monotonic() < deadline:
             time.sleep(0.05)
-        self.end()
 
     def end(self) -> None:
-        """Ends all at once. Nothing that was finished is lost by it."""
+        """Kill all workers. Finished individuals are not lost."""
         self._signal(signal.SIGKILL)
-        for child in self.children:
+        for child in self._children:
             child.process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
-        for child in self.children:
+        for child in self._children:
             if child.process.poll() is None:
                 child.process.send_signal(number)

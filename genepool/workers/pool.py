@@ -1,72 +1,140 @@
-"""What every engine offers to whoever started it."""
+"""What every pool of workers does, and the rules for the number of workers and for their memory."""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
+from types import FrameType
+from typing import Any, Self
 
+from genepool.dna.flops import PROCESS
 from genepool.errors import SettingsError
 
 PATIENCE = 60.0
-"""Seconds for workers to hand their trainings over when they are to stop."""
+"""Seconds that workers have to hand over their trainings when the pool stops."""
+RESERVE = 512 * 2**20
+"""Bytes of memory left to everything else: the launcher, the system, cached files."""
 
 
-class WorkerPool(Protocol):
-    """The workers of one run."""
+class WorkerPool(ABC):
+    """The workers of one run.
+
+    `work` starts them. Leaving the context because of an exception, including Ctrl-C, stops them. Inside the context
+    SIGTERM has the effect of Ctrl-C, so that no process manager loses trainings.
+    """
+
+    _stop_requested = False
+    _handler: Any = None
 
     @property
+    @abstractmethod
     def restarts(self) -> int:
-        """How often one had to be started again."""
-        ...
+        """How often a worker was started again."""
 
+    @abstractmethod
     def running(self) -> int:
-        """How many are at work."""
-        ...
+        """The number of workers at work."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start the workers."""
+
+    @abstractmethod
+    def _tend(self) -> bool:
+        """Restart workers that died; return whether any worker is left."""
+
+    @abstractmethod
+    def _request_stop(self, patience: float) -> None:
+        """Ask all workers to stop, and wait at most `patience` seconds for them."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Kill all workers. Finished individuals are not lost."""
 
     def work(self, look: Callable[[], None], every: float = 0.5) -> None:
-        """Waits until all are done, starting again those that died, and looks around now and then."""
-        ...
+        """Start the workers and wait until all are done, calling `look` every so many seconds."""
+        self._start()
+        while self._tend():
+            if self._stop_requested:
+                raise KeyboardInterrupt
+            look()
+            time.sleep(every)
 
     def stop(self, patience: float = PATIENCE) -> None:
-        """Asks all to stop, which lets them hand over what they train, and waits; then ends those that are left."""
-        ...
+        """Let the workers hand over their trainings, then kill those that are left; Ctrl-C kills them at once."""
+        try:
+            self._request_stop(patience)
+        finally:
+            self.end()
 
-    def end(self) -> None:
-        """Ends all at once. Nothing that was finished is lost by it."""
-        ...
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # only there can handlers be set
+            self._handler = signal.signal(signal.SIGTERM, self._on_sigterm)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is not None:
+                self.stop()
+        finally:
+            if self._handler is not None:
+                signal.signal(signal.SIGTERM, self._handler)
+
+    def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
+        # Only a flag: an exception here could interrupt the start or the end of a worker halfway.
+        self._stop_requested = True
 
 
-RESERVE = 512 * 2**20
-"""Bytes that are left to everything else: the launcher, the system, files that are read again and again."""
+def number_of_workers(count: int | None, per_gpu: int, device: str) -> int:
+    """Return `count` if given, otherwise `per_gpu` workers per GPU, or one per core if there is no GPU."""
+    if count or device == "cpu":
+        return count or os.cpu_count() or 1
+
+    from genepool.nn.device import gpus
+
+    return gpus(device) * per_gpu or os.cpu_count() or 1
 
 
-def share(free: int, workers: int) -> int:
-    """What each of so many workers may take."""
-    return max(0, free - RESERVE) // workers
+def memory_per_worker(asked: int | None, workers: int) -> int | None:
+    """The bytes that each of several workers on this machine may use: `asked`, or an equal share of what is free."""
+    from genepool.data.free_memory import available
+
+    return allowance(asked, available(), workers)
 
 
-def allowance(asked: int | None, free: int | None, workers: int, needed: int) -> int | None:
-    """Bytes that each of so many workers may take: what is asked for, or its share of what is free.
+def require_memory(asked: int) -> int:
+    """Return `asked`, or raise SettingsError if it is less than a process without a network takes."""
+    if asked < PROCESS:
+        raise SettingsError(f"A worker alone takes {_gib(PROCESS)}; {_gib(asked)} is too little for one that trains.")
+    return asked
 
-    Refuses where not even a worker without a network would fit, which needs so many bytes, and where all together would
-    pass what is free. None where nothing was asked for and the system does not tell.
+
+def allowance(asked: int | None, free: int | None, workers: int) -> int | None:
+    """The bytes that each of several workers may use, so that all of them together fit into what is free.
+
+    Raise SettingsError if they do not fit. None if nothing was asked for and the free memory is unknown.
     """
-    if asked is not None and asked < needed:
-        raise SettingsError(f"A worker alone takes {_gib(needed)}; {_gib(asked)} are too little for one that trains.")
+    needed = PROCESS if asked is None else require_memory(asked)
     if free is None:
         return asked
     part = share(free, workers)
-    if max(asked or 0, needed) > part:
-        most = share(free, 1) // max(asked or 0, needed)
+    if needed > part:
+        most = share(free, 1) // needed
+        advice = f"use at most {most} workers, or give each less with --memory" if most else "free some memory"
         raise SettingsError(
-            f"{workers} workers of at least {_gib(asked or needed)} do not fit into the {_gib(free)} of memory that "
-            f"are free here, of which {_gib(RESERVE)} stay for the system; {_advice(most)}."
+            f"{workers} workers of at least {_gib(needed)} do not fit into the {_gib(free)} of free memory, "
+            f"of which {_gib(RESERVE)} stays with the system; {advice}."
         )
     return part if asked is None else asked
 
 
-def _advice(most: int) -> str:
-    return f"use at most {most} workers, or give each less with --memory" if most else "free some memory"
+def share(free: int, workers: int) -> int:
+    """The bytes of free memory per worker."""
+    return max(0, free - RESERVE) // workers
 
 
 def _gib(size: int) -> str:

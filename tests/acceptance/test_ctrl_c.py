@@ -71,7 +71,7 @@ def test_twice_ends_at_once(tmp_path: Path) -> None:
     assert_sound(directory)
 
 
-def test_before_anybody_was_trained_it_says_so(tmp_path: Path) -> None:
+def test_a_stop_before_the_first_trained_individual_says_so(tmp_path: Path) -> None:
     directory = tmp_path / "e"
     experiment(directory, f"training.steps={ENDLESS}", "population.lease=10", "workers.count=2")
     with started("run", directory) as launcher:
@@ -79,5 +79,5 @@ def test_before_anybody_was_trained_it_says_so(tmp_path: Path) -> None:
         launcher.send_signal(signal.SIGINT)
         _, err = launcher.communicate(timeout=PATIENCE)
     assert launcher.returncode == 130
-    assert "is alive yet" in err
+    assert "No individual is alive yet" in err
     assert {one.owner for one in training(directory)} == {"free0000"}

@@ -144,7 +144,7 @@ def test_a_worker_that_is_told_to_stop_hands_its_training_over(number: signal.Si
         wait_until(lambda: training(directory) and steps_done(directory, training(directory)[0].owner) > 100)
         worker.send_signal(number)
         assert worker.wait(PATIENCE) == 0
-        assert "it was told to by SIG" in worker.stderr.read()
+        assert "it received SIG" in worker.stderr.read()
     [free] = training(directory)
     assert free.owner == "free0000"
     assert made_progress(directory)

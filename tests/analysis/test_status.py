@@ -130,7 +130,7 @@ def test_time_goes_on_while_the_best_is_trained_to_the_end(tmp_path, monkeypatch
     evolve(made, 5)
     population = DirectoryPopulation.open(tmp_path / "e")
     population.create(make_birth())
-    now = made.history().table.column("finished").max()
+    now = made.history().finished()[-1].result.finished
     os.utime(tmp_path / "e" / "workers" / population.who / "info.json", (now + started, now + started))
     observer = made.observe()
     observer.refresh()

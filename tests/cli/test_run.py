@@ -273,7 +273,7 @@ def test_a_worker_on_a_spent_budget_stops_at_once(evolved):
 def test_workers_that_would_not_fit_into_memory_are_refused_before_any_starts(tmp_path):
     result = genepool("run", tmp_path / "e", "--workers", 100_000)
     assert result.returncode == 2
-    assert re.search(r"100000 workers .* GiB of memory .* use at most \d+ workers", result.stderr)
+    assert re.search(r"100000 workers .* GiB of free memory, .* use at most \d+ workers", result.stderr)
     assert len(result.stderr.splitlines()) == 1
     result = genepool("run", tmp_path / "e", "--workers", 1, "--memory", "lots")
     assert result.returncode == 2

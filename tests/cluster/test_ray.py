@@ -40,26 +40,28 @@ def test_a_node_is_killed_and_another_joins_and_nothing_is_lost(way, cluster, tm
     directory = tmp_path / "e"
     served = ("--serve-population",) if way == "served" else ()
     with Run(directory, cluster.address, "--workers", WORKERS, *PAGE, *served) as run:
-        run.wait_until(lambda: len(finished(directory)) >= 3 and len(doing(cluster, "_life")) == WORKERS)
+        run.wait_until(lambda: len(finished(directory)) >= 3 and len(doing(cluster, "_run_worker")) == WORKERS)
         before = fitness_of_all(directory)
         if not served:
-            run.wait_until(lambda: all("train_pixels.npy" in maps(process) for process in doing(cluster, "_life")))
+            run.wait_until(
+                lambda: all("train_pixels.npy" in maps(process) for process in doing(cluster, "_run_worker"))
+            )
         kill_hard(cluster, next(iter(cluster.worker_nodes)))
         if served:
             [server] = doing(cluster, "Service")
             os.kill(server, signal.SIGKILL)
-        run.wait_until(lambda: len(doing(cluster, "_life")) == WORKERS - 1)
+        run.wait_until(lambda: len(doing(cluster, "_run_worker")) == WORKERS - 1)
         between = len(fitness_of_all(directory))
         run.wait_until(lambda: len(fitness_of_all(directory)) > between)  # the others go on
         cluster.add_node(num_cpus=1)
-        run.wait_until(lambda: len(doing(cluster, "_life")) == WORKERS)
+        run.wait_until(lambda: len(doing(cluster, "_run_worker")) == WORKERS)
         run.wait_until(lambda: re.search(rf"\b{WORKERS} workers, ", run.text()))
         if PAGE:
             assert_watched(run)
         after = fitness_of_all(directory)
         assert before.items() <= after.items()
         assert genepool("set", directory, "workers.count=2").returncode == 0
-        run.wait_until(lambda: len(doing(cluster, "_life")) == 2)
+        run.wait_until(lambda: len(doing(cluster, "_run_worker")) == 2)
         assert genepool("set", directory, f"budget.individuals={len(after) + 3}").returncode == 0
         assert run.end() == 0, run.text()
     assert after.items() <= fitness_of_all(directory).items()
@@ -118,10 +120,10 @@ def test_ctrl_c_in_a_terminal_hands_trainings_over(cluster, tmp_path):
     directory = tmp_path / "e"
     share = ("--cpus-per-worker", 0.5, "--gpus-per-worker", 0.25)
     with RunInATerminal(directory, cluster.address, "--workers", 2, *share, "--set", "training.steps=1000000") as run:
-        run.wait_until(lambda: len(doing(cluster, "_life")) == 2 and "2 at work" in run.text())
+        run.wait_until(lambda: len(doing(cluster, "_run_worker")) == 2 and "2 at work" in run.text())
         run.wait_until(lambda: sum(steps_done(directory, one.owner) > 0 for one in training(directory)) == 2)
         with_gpu = [process for process, _ in children(raylet_of(cluster.head_node))]
-        assert {*doing(cluster, "_life")} <= {*with_gpu}
+        assert {*doing(cluster, "_run_worker")} <= {*with_gpu}
         run.press(b"\x03")
         assert run.end() == 130, run.text()
     assert "Stopping: trainings are handed over." in run.text()

@@ -68,9 +68,9 @@ def last_line(run: Run) -> str:
 def test_a_node_with_another_release_is_refused_by_name(cluster, tmp_path):
     """Whether it joins while workers wait for a place, or is there from the beginning."""
     (tmp_path / "sitecustomize.py").write_text(OLDER)
-    sentence = r"Error: Node .* has Genepool 0\.0\.1, here it is .*; install the same everywhere\."
+    sentence = r"Error: Node .* has Genepool 0\.0\.1, but this machine has .*; install the same everywhere\."
     with Run(tmp_path / "e", cluster.address, "--workers", 4) as run:
-        run.wait_until(lambda: len(doing(cluster, "_life")) == 3)
+        run.wait_until(lambda: len(doing(cluster, "_run_worker")) == 3)
         node = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(tmp_path)})
         try:
             assert re.fullmatch(sentence, last_line(run))
@@ -90,7 +90,7 @@ def test_a_directory_that_a_node_does_not_see_and_other_images_are_refused(clust
         assert re.fullmatch(sentence, refusal(hidden / "e", cluster.address))
         assert not list((hidden / "e/logs").iterdir())
         words = refusal(tmp_path / "e", cluster.address, "--data", photos)
-        assert re.fullmatch(r"Error: The images on node .* are not those here; put the same files .*", words)
+        assert re.fullmatch(r"Error: The images on node .* differ from those here; put the same files .*", words)
 
 
 def photographs(folder: Path, *, seed: int) -> None:

@@ -27,8 +27,8 @@ def test_without_groups_the_machine_decides(tmp_path):
 
 def test_a_system_that_tells_nothing_shares_nothing_out(tmp_path):
     assert available(tmp_path) is None
-    assert allowance(None, None, 4, GIB) is None
-    assert allowance(2 * GIB, None, 4, GIB) == 2 * GIB
+    assert allowance(None, None, 4) is None
+    assert allowance(2 * GIB, None, 4) == 2 * GIB
 
 
 @pytest.mark.parametrize(("limit", "free"), [(str(4 * GIB), 3 * GIB + 5), ("max", 16 * GIB)])
@@ -70,12 +70,12 @@ def test_the_shares_never_add_up_to_more_than_is_free(workers):
 
 
 def test_too_many_workers_are_refused_with_the_number_that_fits():
-    with pytest.raises(SettingsError, match=r"100 workers .* 16\.00 GiB .*; use at most 15 workers"):
-        allowance(None, 16 * GIB, 100, GIB)
+    with pytest.raises(SettingsError, match=r"100 workers .* 16\.00 GiB .*; use at most 49 workers"):
+        allowance(None, 16 * GIB, 100)
     with pytest.raises(SettingsError, match="use at most 3 workers"):
-        allowance(5 * GIB, 16 * GIB, 4, GIB)
+        allowance(5 * GIB, 16 * GIB, 4)
     with pytest.raises(SettingsError, match="free some memory"):
-        allowance(None, GIB, 1, GIB)
-    with pytest.raises(SettingsError, match=r"alone takes 1\.00 GiB"):
-        allowance(GIB - 1, 16 * GIB, 1, GIB)
-    assert allowance(3 * GIB, 16 * GIB, 4, GIB) == 3 * GIB
+        allowance(None, GIB // 2, 1)
+    with pytest.raises(SettingsError, match=r"alone takes 0\.31 GiB; 0\.10 GiB is too little"):
+        allowance(GIB // 10, 16 * GIB, 1)
+    assert allowance(3 * GIB, 16 * GIB, 4) == 3 * GIB

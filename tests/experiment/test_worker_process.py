@@ -1,4 +1,4 @@
-"""A worker that is sent somewhere where things are not as they were where it came from."""
+"""A worker on a machine with another release, or with other images."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 from genepool import __version__
 from genepool.errors import EngineError
 from genepool.experiment import Experiment
-from genepool.experiment.worker_process import Ended, WorkerOptions, final_phase_threads, images_of, run_worker
+from genepool.experiment.worker_process import Ended, final_phase_threads, images_digest, run_worker
 from genepool.settings import override, preset
+from genepool.workers import WorkerOptions
 
 
 @pytest.fixture
@@ -33,12 +34,12 @@ def options(tmp_path: Path) -> WorkerOptions:
 
 
 def sent(options: WorkerOptions) -> Ended:
-    """In a process of its own, as a worker always is: it takes signals, and settles things for good."""
+    """Run it in a process of its own: a worker sets signal handlers and process-wide options."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(run_worker, options).result(timeout=120)
 
 
-def test_an_errand_carries_the_release_that_sent_it(options: WorkerOptions) -> None:
+def test_worker_options_carry_the_release_that_started_the_run(options: WorkerOptions) -> None:
     assert options.release == __version__
     other = msgspec.structs.replace(options, release="0.0.1")
     with pytest.raises(EngineError, match=f"has Genepool {__version__}, but the run was started by 0.0.1; install"):
@@ -46,11 +47,11 @@ def test_an_errand_carries_the_release_that_sent_it(options: WorkerOptions) -> N
 
 
 def test_a_worker_refuses_images_that_are_not_those_of_the_run(options: WorkerOptions) -> None:
-    with pytest.raises(EngineError, match="are not those of the run; put the same files on all nodes"):
+    with pytest.raises(EngineError, match="differ from those of the run; put the same files on all nodes"):
         sent(msgspec.structs.replace(options, images="0" * 64))
     assert not Experiment.open(Path(options.directory)).history().finished()
-    ended = sent(msgspec.structs.replace(options, images=images_of(options)))
-    assert not ended.told
+    ended = sent(msgspec.structs.replace(options, images=images_digest(options)))
+    assert not ended.stop_requested
     assert len(Experiment.open(Path(options.directory)).history().finished()) == 1
 
 

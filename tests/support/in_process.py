@@ -16,8 +16,9 @@ from click.testing import CliRunner
 
 from genepool.cli import cli
 from genepool.experiment import Experiment
-from genepool.experiment.worker_process import WorkerOptions, run_worker
+from genepool.experiment.worker_process import run_worker
 from genepool.settings import override, preset
+from genepool.workers import WorkerOptions
 
 
 class Said(NamedTuple):

@@ -46,7 +46,7 @@ def launch(*words: object, env: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(cli, ["launch", *map(str, words)], env=env)
 
 
-def test_a_slurm_array_that_is_requeued_and_told_before_its_end(directory):
+def test_a_slurm_array_is_requeued_and_signalled_before_its_end(directory):
     result = launch("slurm", directory, "--workers", 7, "--gpus-per-worker", 1, "--memory", "2G", "--time-limit", "24h")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
@@ -77,9 +77,7 @@ def test_the_script_of_a_slurm_array_works(directory, tmp_path):
 @pytest.mark.parametrize(
     ("codes", "code", "requeued"), [("75", 75, 1), ("143", 143, 1), ("1 9 0", 0, 0), ("1 75", 75, 1), ("2", 2, 0)]
 )
-def test_a_worker_that_was_told_to_stop_is_requeued_and_one_that_died_begins_again(
-    codes, code, requeued, directory, tmp_path
-):
+def test_a_stopped_worker_is_requeued_and_a_dead_one_is_started_again(codes, code, requeued, directory, tmp_path):
     """With stand-ins for Slurm's programs, and no waiting; tests/cluster has the real ones."""
     script = launch("slurm", directory, "--workers", 1).output
     (tmp_path / "codes").write_text(codes.replace(" ", "\n") + "\n")
@@ -133,7 +131,7 @@ def test_workers_over_ssh_begin_end_and_hand_over(directory, tmp_path):
         for number in (0, 1):
             pid = int((directory / f"logs/ssh-{number}.pid").read_text())
             wait_until(lambda pid=pid: not Path(f"/proc/{pid}").exists())
-            assert "told to by SIGTERM" in (directory / f"logs/ssh-{number}.log").read_text()
+            assert "received SIGTERM" in (directory / f"logs/ssh-{number}.log").read_text()
     finally:
         loops = [int(note.read_text()) for note in (directory / "logs").glob("ssh-*.pid")]
         for process in (*loops, *workers_of(directory)):
@@ -156,7 +154,7 @@ def test_a_missing_program_is_one_sentence(scheduler, program, more, directory, 
     (tmp_path / "empty").mkdir()
     result = launch(scheduler, directory, "--workers", 2, "--submit", *more, env={"PATH": str(tmp_path / "empty")})
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"Error: There is no program '{program}' here; ")
+    assert result.stderr.startswith(f"Error: The program '{program}' is not installed here; ")
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -171,10 +169,10 @@ def test_what_the_scheduler_refuses_is_told_in_its_words(directory, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("slurm", "--gpus-per-worker", 0.25), "Slurm gives a worker whole GPUs, not 0.25"),
+        (("slurm", "--gpus-per-worker", 0.25), "Slurm assigns integer numbers of GPUs, not 0.25"),
         (("k8s",), "Kubernetes needs --image"),
-        (("ssh",), "Over ssh workers need --hosts"),
-        (("ssh", "--hosts", "a,-oProxyCommand=x"), "is not the name of a host"),
+        (("ssh",), "ssh needs --hosts"),
+        (("ssh", "--hosts", "a,-oProxyCommand=x"), "is not a host name"),
     ],
 )
 def test_what_cannot_be_launched_is_refused(words, sentence, directory):

@@ -1,4 +1,4 @@
-"""The connection between a worker and the server of its population: real sockets, strangers, and a server that dies."""
+"""The connection between a worker and the server of its population, over real sockets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_error_of_the_server_arrives_with_its_number(tmp_path):
 
 
 def test_many_calls_a_second(tmp_path):
-    """A wait for more to come, or for a slow acknowledgement, would make 40 ms of each large call."""
+    """Nagle's algorithm or delayed acknowledgements would make each large call take 40 ms."""
     files, data = ServedFiles(Wire(served(tmp_path)), durability="fast"), bytes(100_000)
     times = []
     for _ in range(50):
@@ -70,31 +70,32 @@ def test_many_calls_a_second(tmp_path):
     assert statistics.quantiles(times)[0] < 0.02  # other work on the machine may make most calls slower, not all
 
 
-@pytest.mark.parametrize("word", [b"", bytes(32)])
-def test_whoever_does_not_know_the_word_is_not_answered(tmp_path, word):
+@pytest.mark.parametrize("key", [b"", bytes(32)])
+def test_a_client_without_the_key_gets_no_answer(tmp_path, key):
     address = served(tmp_path)
-    stranger = Wire(address._replace(word=word))
+    client = Wire(address._replace(key=key))
     with pytest.raises(AnswerLost):
-        stranger("list", (str(tmp_path),))
+        client("list", (str(tmp_path),))
     assert Wire(address)("list", (str(tmp_path),)).value == []
 
 
-def test_a_stranger_who_says_nothing_or_nonsense_keeps_nobody_waiting(tmp_path):
+def test_clients_that_send_nothing_or_nonsense_do_not_delay_others(tmp_path):
     address = served(tmp_path)
     silent = [socket.create_connection(address[:2]) for _ in range(5)]
-    for noise in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, (2**31 - 1).to_bytes(4, "big") + b"x"):
-        silent[0].send(noise)
+    noises = (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, (2**31 - 1).to_bytes(4, "big") + b"x")
+    for client, noise in zip(silent, noises, strict=False):  # one each: the server hangs up after the first
+        client.send(noise)
     assert Wire(address)("list", (str(tmp_path),)).value == []
     for one in silent:
         one.close()
 
 
-def test_nonsense_from_one_who_knows_the_word_ends_its_connection_only(tmp_path):
+def test_nonsense_from_a_client_with_the_key_ends_only_its_connection(tmp_path):
     address = served(tmp_path)
-    guest = Wire(address)
-    guest._connection.send_bytes(msgspec.msgpack.encode({"not": "a call"}))
+    client = Wire(address)
+    client._connection.send_bytes(msgspec.msgpack.encode({"not": "a call"}))
     with pytest.raises(AnswerLost):
-        guest("list", (str(tmp_path),))
+        client("list", (str(tmp_path),))
     assert Wire(address)("list", (str(tmp_path),)).value == []
 
 

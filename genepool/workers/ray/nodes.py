@@ -1,4 +1,4 @@
-"""Joining a Ray cluster, and what must hold on each of its nodes before workers are sent there."""
+"""Joining a Ray cluster, and checks of its nodes before workers are started there."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from genepool import __version__
 from genepool.errors import EngineError, MissingDependencyError, shown
 
 Ray = Any
-"""The module `ray`, which is here only where somebody has installed it."""
+"""The module `ray`, an optional dependency."""
 
 PATIENCE = 120.0
-"""Seconds for a node to answer its first question: it must start a process for it."""
+"""Seconds for a node's first answer: it must start a process for it."""
 LONG_PATIENCE = 1800.0
-"""Seconds for a node to get images ready, which it may have to fetch."""
+"""Seconds for a node to prepare images, which it may have to download."""
 
 
 def join(address: str | None) -> Ray:
-    """Ray, connected to the cluster at an address, to the one that RAY_ADDRESS names, or to one of its own here."""
+    """Return Ray connected to the cluster at `address`, to the one RAY_ADDRESS names, or to a new one here."""
     try:
         import ray
     except ImportError:
         raise MissingDependencyError("Ray is not installed; type: pip install 'genepool[ray]'.") from None
-    if address in (None, "auto"):  # as Ray does
+    if address in (None, "auto"):  # RAY_ADDRESS comes first, as in Ray itself
         address = os.environ.get("RAY_ADDRESS") or address
     if address not in (None, "auto", "local"):
-        _knock(str(address))
-    # Ray gives its workers the lowest priority but four, so anything else on the machine would slow trainings down.
+        _require_reachable(str(address))
+    # By default Ray runs its workers at niceness 15, so any other process would slow trainings down.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
-        with _hushed():
+        with _quiet_stderr():
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # bare ones too, when it cannot start
-        raise _refusal(error, address) from error
+    except Exception as error:  # Ray raises bare ones too
+        raise _connection_error(error, address) from error
     return ray
 
 
 @contextlib.contextmanager
-def _hushed() -> Iterator[None]:
-    """Without the remarks that Ray's own threads write straight to standard error; what matters is raised as well."""
+def _quiet_stderr() -> Iterator[None]:
+    """Discard what Ray's threads write straight to standard error; errors are raised as well."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -58,8 +58,8 @@ def _hushed() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _knock(address: str) -> None:
-    """Ray itself would try for minutes to reach what is not there."""
+def _require_reachable(address: str) -> None:
+    """Raise EngineError if nothing listens at `address`: Ray itself would keep trying for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if address.startswith("ray://") or not host or not port.isdigit():
         raise EngineError(
@@ -73,19 +73,19 @@ def _knock(address: str) -> None:
         ) from None
 
 
-def _refusal(error: Exception, address: str | None) -> EngineError:
+def _connection_error(error: Exception, address: str | None) -> EngineError:
     text = str(error).strip()
-    if isinstance(error, ConnectionError) and _at(address):  # something answers there, but not to us
+    if isinstance(error, ConnectionError) and _at(address):  # something answers there, but refuses us
         return EngineError(
-            f"No Ray cluster lets us in{_at(address)}: it is something else, or wants another token; put the cluster's "
-            "token into ~/.ray/auth_token or RAY_AUTH_TOKEN, as `ray get-auth-token` tells."
+            f"What answers{_at(address)} is not a Ray cluster, or wants another token; put the cluster's token, "
+            "which `ray get-auth-token` prints, into ~/.ray/auth_token or RAY_AUTH_TOKEN."
         )
     if isinstance(error, ConnectionError):
         return EngineError("No Ray cluster was found; start one with `ray start --head`, or leave --address out.")
     if "timed out" in text or "raylet" in text:
         return EngineError(
-            "Ray did not start in time: the machine is too busy, or something (a sitecustomize, say) makes every "
-            "Python slow to start; wait until there is a free core and try again, or run without --engine ray."
+            "Ray did not start in time: the machine is too busy, or something (such as a sitecustomize) makes every "
+            "Python process slow to start; try again when a core is free, or run without --engine ray."
         )
     return EngineError(f"Ray cannot be used{_at(address)}: {shown(text.splitlines()[0] if text else repr(error))}.")
 
@@ -95,41 +95,42 @@ def _at(address: str | None) -> str:
 
 
 def here(ray: Ray) -> str:
-    """The node that this process is on."""
+    """The ID of the node that this process runs on."""
     return str(ray.get_runtime_context().get_node_id())
 
 
 def pinned(node: str) -> dict[str, Any]:
-    """Options for what must run on one node and nowhere else."""
+    """Options of a task or actor that must run on one particular node."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
 
 
-def places(ray: Ray, asked: dict[str, float], node: str | None = None) -> int:
-    """How many workers fit on a node, or on all of them together; one that asks for nothing fits once a core."""
+def places(ray: Ray, resources: dict[str, float], node: str | None = None) -> int:
+    """How many workers fit on a node, or on all nodes together; one that reserves nothing counts as one core."""
     found = [n["Resources"] for n in ray.nodes() if n["Alive"] and node in (None, n["NodeID"])]
-    asked = asked or {"CPU": 1.0}
-    return sum(min(int(has.get(name, 0.0) / amount + 1e-9) for name, amount in asked.items()) for has in found)
+    resources = resources or {"CPU": 1.0}
+    return sum(min(int(has.get(name, 0.0) / amount + 1e-9) for name, amount in resources.items()) for has in found)
 
 
 def _name(node: dict[str, Any]) -> str:
     return f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
 
 
-def check_nodes(ray: Ray, directory: Path | None, asked: dict[str, float]) -> None:
-    """Refuses a cluster with a node that has another release of Genepool, or does not see the directory (if given).
+def check_nodes(ray: Ray, directory: Path | None, resources: dict[str, float]) -> None:
+    """Raise EngineError if a node has another release of Genepool, or does not see the directory (if given).
 
-    The same name may lead to another directory there: a file with a secret word in it tells.
+    The path may lead to another directory there, so nodes read a file with a random text in it.
     """
-    with _marker(directory) as (path, word):
-        answers = _on_each_node(ray, _question(), (path,), asked, PATIENCE)
+    with _probe_file(directory) as (path, text):
+        answers = _on_each_node(ray, _node_facts(), (path,), resources, PATIENCE)
         for node, (version, seen) in answers:
             if version != __version__:
                 raise EngineError(
-                    f"Node {_name(node)} has Genepool {version}, here it is {__version__}; install the same everywhere."
+                    f"Node {_name(node)} has Genepool {version}, but this machine has {__version__}; "
+                    "install the same everywhere."
                 )
-            if path is not None and seen != word:
+            if path is not None and seen != text:
                 raise EngineError(
                     f"Node {_name(node)} does not see '{shown(str(directory))}'; put the experiment on a file system "
                     "that all nodes share, or add --serve-population."
@@ -137,51 +138,53 @@ def check_nodes(ray: Ray, directory: Path | None, asked: dict[str, float]) -> No
 
 
 @contextlib.contextmanager
-def _marker(directory: Path | None) -> Iterator[tuple[str | None, str]]:
+def _probe_file(directory: Path | None) -> Iterator[tuple[str | None, str]]:
     if directory is None:
         yield None, ""
         return
-    word = secrets.token_hex(8)
+    text = secrets.token_hex(8)
     logs = directory / "logs"
     logs.mkdir(exist_ok=True)
-    marker = logs / f"marker-{word}"
-    marker.write_text(word)
+    probe = logs / f"probe-{text}"
+    probe.write_text(text)
     try:
-        yield str(marker), word
+        yield str(probe), text
     finally:
-        marker.unlink(missing_ok=True)
+        probe.unlink(missing_ok=True)
 
 
-def _question() -> Callable[[str | None], tuple[str, str | None]]:
-    """A function within a function travels as it is, so that even a release that does not know it can answer."""
+def _node_facts() -> Callable[[str | None], tuple[str, str | None]]:
+    """A nested function, because Ray sends those by value: nodes with another release can run it too."""
 
-    def question(marker: str | None) -> tuple[str, str | None]:
+    def node_facts(probe: str | None) -> tuple[str, str | None]:
         import pathlib
 
         import genepool
 
         try:
-            return genepool.__version__, None if marker is None else pathlib.Path(marker).read_text()
+            return genepool.__version__, None if probe is None else pathlib.Path(probe).read_text()
         except OSError:
             return genepool.__version__, None
 
-    return question
+    return node_facts
 
 
-def check_images(ray: Ray, images_of: Callable[[Any], str], options: Any, asked: dict[str, float]) -> str:
-    """Prepares the images on every node, once, and refuses a node on which they are others than here; tells which."""
-    mine = images_of(options)
-    for node, theirs in _on_each_node(ray, images_of, (options,), asked, LONG_PATIENCE):
+def check_images(ray: Ray, digest: Callable[[Any], str], options: Any, resources: dict[str, float]) -> str:
+    """Prepare the images on every node and return their digest; raise EngineError if a node has other images."""
+    mine = digest(options)
+    for node, theirs in _on_each_node(ray, digest, (options,), resources, LONG_PATIENCE):
         if theirs != mine:
-            raise EngineError(f"The images on node {_name(node)} are not those here; put the same files on all nodes.")
+            raise EngineError(
+                f"The images on node {_name(node)} differ from those here; put the same files on all nodes."
+            )
     return mine
 
 
 def _on_each_node(
-    ray: Ray, function: Callable[..., Any], arguments: tuple[Any, ...], asked: dict[str, float], patience: float
+    ray: Ray, function: Callable[..., Any], arguments: tuple[Any, ...], resources: dict[str, float], patience: float
 ) -> Iterator[tuple[dict[str, Any], Any]]:
-    """What a function says on each node that could have a worker."""
-    nodes = [node for node in ray.nodes() if node["Alive"] and places(ray, asked, node["NodeID"])]
+    """Yield each node that has room for a worker, with what a function returns there."""
+    nodes = [node for node in ray.nodes() if node["Alive"] and places(ray, resources, node["NodeID"])]
     remote = ray.remote(function)
     sent = [
         (node, remote.options(num_cpus=0, max_retries=2, **pinned(node["NodeID"])).remote(*arguments)) for node in nodes
@@ -192,17 +195,17 @@ def _on_each_node(
             yield node, ray.get(reference, timeout=patience)
         except exceptions.GetTimeoutError:
             raise EngineError(
-                f"Node {_name(node)} has not answered for {patience:.0f} s; is it too busy, or out of reach?"
+                f"Node {_name(node)} has not answered for {patience:.0f} s; check its network and its load."
             ) from None
         except exceptions.RayTaskError as error:
             cause = error.cause
             raise EngineError(f"Node {_name(node)} cannot work: {_words(cause)}") from None
         except exceptions.RayError as error:
-            if not isinstance(error, exceptions.TaskUnschedulableError):  # it has gone, which is no harm
+            if not isinstance(error, exceptions.TaskUnschedulableError):  # the node has left, which is harmless
                 raise EngineError(f"Node {_name(node)} cannot work: {_words(error)}") from None
 
 
 def _words(cause: BaseException) -> str:
     if isinstance(cause, ImportError):
-        return f"Genepool is not installed there, or another release ({cause}); install the same on all nodes."
+        return f"Genepool is missing there, or is another release ({cause}); install the same on all nodes."
     return (str(cause).strip().splitlines() or [repr(cause)])[0]

@@ -1,125 +1,135 @@
-"""Workers as endless tasks of a Ray cluster: Ray places them, runs them again after a lost process or node, and spreads
-them over the nodes; more workers than places wait until a node joins. Nothing that must last is ever kept in Ray.
+"""Workers as long-running tasks of a Ray cluster. Ray places them, spreads them over the nodes, and runs them again
+after the loss of a process or node; workers that do not fit wait until a node joins. Nothing that must last is in Ray.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from genepool.dna.flops import PROCESS
 from genepool.errors import EngineError, GenepoolError, PopulationFormatError, StorageError
 from genepool.population import ServedFiles
-from genepool.workers.pool import PATIENCE, RESERVE, allowance
-from genepool.workers.ray.nodes import Ray, here, pinned, places
-from genepool.workers.ray.service import Line, Roll
+from genepool.workers.options import PoolOptions, RayOptions, WorkerFunctions, WorkerOptions, on_ray
+from genepool.workers.pool import RESERVE, WorkerPool, allowance
+from genepool.workers.ray.nodes import Ray, check_images, check_nodes, here, join, pinned, places
+from genepool.workers.ray.service import ServiceConnection, Starts, serve
 
-LIMIT_OF_LOST = 30.0
-"""Seconds before a worker that the store refused is tried again."""
-
-ROLL_EVERY = 3.0
-"""Seconds between two looks at the roll when all have signed it: a call takes processor time that trainings lose, and
-only whoever begins again elsewhere would sign once more."""
-
-
-class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker gets of a node."""
-
-    cpus: float = 1.0
-    gpus: float = 0.0
-
-    def asked(self) -> dict[str, float]:
-        """By Ray's names."""
-        return {name: amount for name, amount in (("CPU", self.cpus), ("GPU", self.gpus)) if amount}
+PAUSE = 30.0
+"""Seconds before a worker that could not use the store is started again."""
+LOOK_EVERY = 3.0
+"""Seconds between two reads of the starts once all workers have begun: a call takes processor time from trainings, and
+only a worker that begins again elsewhere would change them."""
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What all workers of one run have in common."""
+class Served(NamedTuple):
+    """Actors and objects in Ray for workers that do not see the directory."""
 
-    work: Callable[..., Any]
-    """Lives a worker's life for an errand and tells how it ended; importable on every node."""
-    options: Callable[[int], Any]
-    """Of the worker of a number."""
-    share: Share
-    wanted: Callable[[], int]
-    """How many workers there should be now; 0: as many as there are places."""
-    check: Callable[[], None] = lambda: None
-    """Looks at all nodes, and refuses one that is not as it must be."""
-    logs: Path | None = None
-    """Where each writes its log; None: into Ray's own."""
+    service: Any
+    images: Any
 
 
-class RayPool:
-    """The workers of one `genepool run` on a Ray cluster. It obeys the number that is wanted while it runs."""
+class Task(NamedTuple):
+    """One start of a worker."""
 
-    def __init__(self, ray: Ray, job: Job, service: Any = None, data: Any = None) -> None:
-        """With a service, workers reach the population through it; `data` are images in Ray's object store."""
-        self._ray, self._job = ray, job
-        self._service, self._data = service, data
-        self._roll = ray.remote(Roll).options(num_cpus=0, max_restarts=-1, **pinned(here(ray))).remote()
-        options = {"num_cpus": job.share.cpus, "num_gpus": job.share.gpus, "scheduling_strategy": "SPREAD"}
-        self._start = ray.remote(_life).options(max_retries=-1, **options)
+    serial: int
+    number: int
+
+
+class RayPool(WorkerPool):
+    """Workers on a Ray cluster. Their number follows the setting while they run."""
+
+    def __init__(self, options: PoolOptions, ray_options: RayOptions, functions: WorkerFunctions) -> None:
+        """Join the cluster and check its nodes; no worker is started yet."""
+        self._asked, self._functions = ray_options, functions
+        self._resources = ray_options.resources()
+        self._options = on_ray(options, ray_options)
+        self._logs = None if ray_options.serve else Path(self._options.directory) / "logs"
+        self._ray = join(ray_options.address)
+        shared = None if ray_options.serve else Path(self._options.directory)
+        self._check_nodes = functools.partial(check_nodes, self._ray, shared, self._resources)
+        try:
+            self._check_nodes()
+            self._served = self._prepare()
+        except BaseException:
+            self._ray.shutdown()
+            raise
         self._serials = itertools.count()
-        self._tasks: dict[Any, tuple[int, int]] = {}  # by reference: which start it was, and the worker's number
+        self._tasks: dict[Any, Task] = {}  # by Ray's reference
         self._leaving: set[Any] = set()
-        self._resting: dict[int, float] = {}
+        self._paused: dict[int, float] = {}
         self._over = False
         self._seen: dict[int, tuple[int, str]] = {}
-        self._next_roll = 0.0
-        self._again = 0
-        if job.logs is not None:
-            job.logs.mkdir(exist_ok=True)
-        self._adjust()
+        self._next_look = 0.0
+        self._restarts = 0
+
+    def _prepare(self) -> Served | None:
+        """Have the images ready on every node, or in Ray for workers that reach everything through this machine."""
+        if self._asked.serve:
+            service = serve(self._ray, self._options.directory, self._functions.accounts)
+            return Served(service, self._ray.put(self._functions.images(self._options)))
+        digest = check_images(self._ray, self._functions.digest, self._options, self._resources)
+        self._options = msgspec.structs.replace(self._options, images=digest)
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        try:
+            super().__exit__(kind, *rest)
+        finally:
+            self._ray.shutdown()
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
     def running(self) -> int:
-        """How many are at work: begun, on a node that is still there."""
+        """The number of workers that have begun, on nodes that are still there."""
         alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
-        seen = self._read_roll()
-        return sum(serial in seen and seen[serial][1] in alive for serial, _ in self._tasks.values())
+        seen = self._read_starts()
+        return sum(task.serial in seen and seen[task.serial][1] in alive for task in self._tasks.values())
 
     @property
     def restarts(self) -> int:
-        return self._again + sum(times - 1 for times, _ in self._seen.values())
+        """How often a worker was started again, by this pool or by Ray."""
+        return self._restarts + sum(times - 1 for times, _ in self._seen.values())
 
-    def _read_roll(self) -> dict[int, tuple[int, str]]:
+    def _read_starts(self) -> dict[int, tuple[int, str]]:
         now = time.monotonic()
-        if now < self._next_roll and all(serial in self._seen for serial, _ in self._tasks.values()):
+        if not self._tasks or (now < self._next_look and all(t.serial in self._seen for t in self._tasks.values())):
             return self._seen
-        self._next_roll = now + ROLL_EVERY
+        self._next_look = now + LOOK_EVERY
         with suppress(self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError):
-            # Who was on a roll that was lost has begun all the same.
-            self._seen = {**self._seen, **self._ray.get(self._roll.read.remote(), timeout=10)}
+            # Merged, because an actor that was lost has forgotten earlier starts.
+            self._seen = {**self._seen, **self._ray.get(self._starts.read.remote(), timeout=10)}
         return self._seen
 
     # -- working ------------------------------------------------------------------------------------------------------
 
-    def work(self, look: Callable[[], None], every: float = 0.5) -> None:
-        """Waits until all are done, and looks around now and then."""
-        while self._tend():
-            look()
-            time.sleep(every)
+    def _start(self) -> None:
+        ray = self._ray
+        self._starts = ray.remote(Starts).options(num_cpus=0, max_restarts=-1, **pinned(here(ray))).remote()
+        self._task = ray.remote(_run_worker).options(
+            max_retries=-1, num_cpus=self._asked.cpus, num_gpus=self._asked.gpus, scheduling_strategy="SPREAD"
+        )
+        if self._logs is not None:
+            self._logs.mkdir(exist_ok=True)
+        self._adjust()
 
     def _tend(self) -> bool:
-        """Whether anybody is still at work, or waits for a place."""
-        for task in self._finished():
-            self._settle(task)
+        for reference in self._finished():
+            self._settle(reference)
         if self._over:
-            # The others find out for themselves; those that never began need not begin.
-            begun = self._read_roll()
-            self._dismiss([task for task, (serial, _) in self._tasks.items() if serial not in begun])
+            # Workers that have begun notice the end of the budget themselves; the others need not begin.
+            begun = self._read_starts()
+            self._cancel([reference for reference, task in self._tasks.items() if task.serial not in begun])
         else:
             self._adjust()
-        return bool(self._tasks or self._resting)
+        return bool(self._tasks or self._paused)
 
     def _finished(self) -> list[Any]:
         if not self._tasks:
@@ -127,108 +137,108 @@ class RayPool:
         done, _ = self._ray.wait([*self._tasks], num_returns=len(self._tasks), timeout=0)
         return list(done)
 
-    def _settle(self, task: Any) -> None:
-        """What became of a worker: it is done, it was dismissed, it must begin again, or it ends the run."""
-        _, number = self._tasks.pop(task)
-        expected = task in self._leaving
-        self._leaving.discard(task)
+    def _settle(self, reference: Any) -> None:
+        """Note how a worker ended: done, cancelled, to be started again, or with an error that ends the run."""
+        number = self._tasks.pop(reference).number
+        cancelled = reference in self._leaving
+        self._leaving.discard(reference)
         exceptions = self._ray.exceptions
         try:
-            ended = self._ray.get(task)
+            ended = self._ray.get(reference)
         except exceptions.TaskCancelledError:
             return
         except exceptions.RayTaskError as error:
-            self._meet(error.cause, number)
+            self._handle(error.cause, number)
             return
-        except exceptions.RayError:  # lost in a way that Ray has not mended by itself
-            self._again += 1
+        except exceptions.RayError:  # lost, and not restarted by Ray
+            self._restarts += 1
             return
-        if not ended.told:
+        if not ended.stop_requested:
             self._over = True
-        elif not expected:  # its node wanted to be rid of it
-            self._again += 1
+        elif not cancelled:  # its node is being drained
+            self._restarts += 1
 
-    def _meet(self, cause: BaseException, number: int) -> None:
-        """A bug stops the run with its message; a store that is out of order for a moment does not."""
+    def _handle(self, cause: BaseException, number: int) -> None:
+        """A bug stops the run with its message; a store that fails for a moment does not."""
         if isinstance(cause, StorageError):
-            self._again += 1
-            self._resting[number] = time.monotonic() + LIMIT_OF_LOST
+            self._restarts += 1
+            self._paused[number] = time.monotonic() + PAUSE
             return
         if isinstance(cause, PopulationFormatError) or not isinstance(cause, GenepoolError):
-            # A node that joined later may not see the directory, or have a release that does not know our words.
-            self._job.check()
+            # A node that joined later may not see the directory, or may have another release.
+            self._check_nodes()
         if isinstance(cause, GenepoolError):
             raise GenepoolError(str(cause))
         words = f"{type(cause).__name__}: {cause}".strip().splitlines()[0]
-        raise EngineError(f"Worker {number} failed with {words}; that is a bug, and its words are in the logs.")
+        raise EngineError(f"Worker {number} failed with {words}; this is a bug, and the traceback is in the logs.")
 
     def _adjust(self) -> None:
-        """As many workers as are wanted now: the highest numbers go first, and the lowest free ones come."""
-        wanted = self._job.wanted() or max(1, places(self._ray, self._job.share.asked()))
+        """Have the number of workers that is wanted now: cancel the highest numbers, start the lowest free ones."""
+        wanted = self._functions.wanted() or max(1, places(self._ray, self._resources))
         now = time.monotonic()
-        self._resting = {number: until for number, until in self._resting.items() if until > now and number < wanted}
-        self._dismiss([task for task, (_, number) in self._tasks.items() if number >= wanted])
-        taken = {number for _, number in self._tasks.values()} | set(self._resting)
+        self._paused = {number: until for number, until in self._paused.items() if until > now and number < wanted}
+        self._cancel([reference for reference, task in self._tasks.items() if task.number >= wanted])
+        taken = {task.number for task in self._tasks.values()} | set(self._paused)
         for number in range(wanted):
             if number not in taken:
-                serial = next(self._serials)
-                self._tasks[self._begin(serial, number)] = (serial, number)
+                task = Task(next(self._serials), number)
+                self._tasks[self._begin(task)] = task
 
-    def _begin(self, serial: int, number: int) -> Any:
-        log = str(self._job.logs / f"worker-{number}.log") if self._job.logs else None
-        options, asked = self._job.options(number), self._job.share.asked()
-        return self._start.remote(self._job.work, options, asked, log, (serial, self._roll), self._service, self._data)
+    def _begin(self, task: Task) -> Any:
+        options = msgspec.structs.replace(self._options, number=task.number)
+        log = str(self._logs / f"worker-{task.number}.log") if self._logs else None
+        # Top-level arguments, because Ray only resolves those: the images arrive as the object itself.
+        served = self._served or Served(None, None)
+        run, entry = self._functions.run, (task.serial, self._starts)
+        return self._task.remote(run, (options, self._resources, log), entry, served.service, served.images)
 
     # -- stopping -----------------------------------------------------------------------------------------------------
 
-    def _dismiss(self, tasks: list[Any], *, force: bool = False) -> None:
-        for task in tasks:
-            if force or task not in self._leaving:
-                self._leaving.add(task)
-                self._ray.cancel(task, force=force, recursive=False)
+    def _cancel(self, references: list[Any], *, force: bool = False) -> None:
+        for reference in references:
+            if force or reference not in self._leaving:
+                self._leaving.add(reference)
+                self._ray.cancel(reference, force=force, recursive=False)
 
-    def stop(self, patience: float = PATIENCE) -> None:
-        """Asks all to stop, which lets them hand over what they train, and waits; then ends those that are left."""
-        self._dismiss([*self._tasks])
+    def _request_stop(self, patience: float) -> None:
+        self._cancel([*self._tasks])
         if self._tasks:
             self._ray.wait([*self._tasks], num_returns=len(self._tasks), timeout=patience)
-        self.end()
 
     def end(self) -> None:
-        """Ends all at once. Nothing that was finished is lost by it."""
-        left = [task for task in self._tasks if task not in self._finished()]
-        self._dismiss(left, force=True)
+        """Kill all workers. Finished individuals are not lost."""
+        done = self._finished()
+        self._cancel([reference for reference in self._tasks if reference not in done], force=True)
         self._tasks = {}
 
 
-def _life(
-    work: Callable[..., Any],
-    options: Any,
-    asked: dict[str, float],
-    log: str | None,
+def _run_worker(
+    run: Any,
+    given: tuple[WorkerOptions, dict[str, float], str | None],
     entry: tuple[int, Any],
     service: Any,
-    data: Any,
+    images: Any,
 ) -> Any:
     """One worker, on its node."""
     import ray
 
-    serial, roll = entry
+    options, resources, log = given
+    serial, starts = entry
     node = here(ray)
-    roll.arrived.remote(serial, node)
+    starts.add.remote(serial, node)
     logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(options.threads)
-    options = msgspec.structs.replace(options, memory=_memory(ray, node, asked, options.memory))
+    options = msgspec.structs.replace(options, memory=_memory(ray, node, resources, options.memory))
     if service is None:
-        return work(options)
-    line = Line(ray, service)
-    return work(options, files=ServedFiles(line), data=data, spent=line.spent)
+        return run(options)
+    connection = ServiceConnection(ray, service)
+    return run(options, files=ServedFiles(connection), data=images, spent=connection.spent)
 
 
-def _memory(ray: Ray, node: str, asked: dict[str, float], given: int | None) -> int | None:
-    """What a worker may take: what Ray counts as this node's memory, shared out among all that fit there."""
+def _memory(ray: Ray, node: str, resources: dict[str, float], asked: int | None) -> int | None:
+    """The bytes that a worker may use: an equal share of what Ray counts as the node's memory."""
     facts = next(found for found in ray.nodes() if found["NodeID"] == node)
     memory = facts["Resources"].get("memory")
     if memory is None:
-        return given
-    return allowance(given, int(memory) + RESERVE, max(1, places(ray, asked, node)), PROCESS)
+        return asked
+    return allowance(asked, int(memory) + RESERVE, max(1, places(ray, resources, node)))
