@@ -10,7 +10,7 @@ import msgspec
 from genepool.errors import SettingsError, shown
 from genepool.evolution import SELECTIONS, SET_POINTS, Breeding, Intervention, Rules, Spending, damped, tournament
 from genepool.mutations import MUTATIONS
-from genepool.nn.schedules import SCHEDULES
+from genepool.nn import SCHEDULES
 from genepool.registry import Registry
 from genepool.settings import Settings
 

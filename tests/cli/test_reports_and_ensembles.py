@@ -192,7 +192,7 @@ def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
     from genepool.data import open_source
     from genepool.data.dataset import prepare
     from genepool.experiment.best import model_to_export
-    from genepool.export.publish import read_model
+    from genepool.export import read_model
 
     directories = [study / "five-mutations" / f"seed-{seed}" for seed in (1, 2)]
     done = genepool("ensemble", *directories, "--format", "source", "--out", tmp_path / "all", "--json")

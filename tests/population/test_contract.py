@@ -1,4 +1,4 @@
-"""Both populations pass the shipped exam; the directory at both levels of durability and with one and many shards."""
+"""Both stores pass the contract tests, the directory at both levels of durability and with one and many shards."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What only a directory has: adoption, links and copies, tidiness, debris, repeatable runs, and who may call what."""
+"""Directories only: adoption, links and copies, leftovers, repeatable runs, and which module makes system calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEASE = 100.0
 
 
 class Refusing(Files):
-    """Files that fail as they are told: {call: error number}; and that count."""
+    """Files whose calls fail as configured ({call: error number}) and are counted."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(durability="fast", **options)
@@ -123,7 +123,7 @@ def test_a_damaged_result_is_not_adopted_but_its_checkpoint_is_used(
     assert other.read_result(alive).attempt == f"2-{other.who}"
 
 
-def test_a_failed_finish_is_repeated_by_taking_over_oneself(worker: DirectoryPopulation, files: Refusing) -> None:
+def test_a_worker_repeats_a_failed_finish_by_a_takeover(worker: DirectoryPopulation, files: Refusing) -> None:
     child = worker.create(make_birth(1))
     files.refused["rename"] = errno.ENOSPC
     with pytest.raises(StorageError):
@@ -133,8 +133,10 @@ def test_a_failed_finish_is_repeated_by_taking_over_oneself(worker: DirectoryPop
     assert (alive.state, alive.attempt, alive.fitness) == (State.ALIVE, child.attempt, 0.5)
 
 
-def test_an_owner_whose_files_seem_gone_does_not_write_them_again(worker: DirectoryPopulation, files: Refusing) -> None:
-    """A thief has adopted the result, and a cache leads the old name to it, but not always."""
+def test_an_owner_whose_files_seem_missing_does_not_write_them_again(
+    worker: DirectoryPopulation, files: Refusing
+) -> None:
+    """Another worker has adopted the result, and a cache sometimes leads the old name to it."""
     child = worker.create(make_birth(1))
     files.refused["rename"] = errno.EIO
     with pytest.raises(StorageError):
@@ -156,7 +158,7 @@ def test_without_links_the_child_gets_a_copy(worker: DirectoryPopulation, files:
     assert worker.inherited_weights(child) == (make_weights(),)
 
 
-def test_with_links_the_child_costs_no_space(worker: DirectoryPopulation) -> None:
+def test_with_links_a_child_takes_no_space(worker: DirectoryPopulation) -> None:
     parent = grown(worker)
     child = worker.create(make_birth(2), parents=(parent,))
     assert (Path(worker._shards.path(child)) / names.inherited_name(0)).stat().st_nlink == 2
@@ -172,7 +174,7 @@ def test_a_parent_that_lost_its_weights_is_quarantined(worker: DirectoryPopulati
     assert [individual.state for individual in worker.snapshot()] == [State.QUARANTINED]
 
 
-def test_debris_of_crashed_workers_is_collected(worker: DirectoryPopulation, files: Refusing) -> None:
+def test_leftovers_of_crashed_workers_are_collected(worker: DirectoryPopulation, files: Refusing) -> None:
     clock = files._monotonic
     shard = worker.path / "pop" / "0000"
     identity = "0" * 25
@@ -189,7 +191,9 @@ def test_debris_of_crashed_workers_is_collected(worker: DirectoryPopulation, fil
     assert list(worker.fossils()) == []
 
 
-def test_an_unknown_outcome_is_a_storage_error_and_settles_itself(worker: DirectoryPopulation, files: Refusing) -> None:
+def test_an_unknown_outcome_is_a_storage_error_that_resolves_itself(
+    worker: DirectoryPopulation, files: Refusing
+) -> None:
     child = worker.create(make_birth(1))
 
     def rename_without_a_reply(source: str, target: str) -> None:
@@ -231,8 +235,8 @@ def test_observers_change_nothing(worker: DirectoryPopulation) -> None:
         view.read_birth(parent)
 
 
-def test_whoever_looks_again_sees_what_a_first_look_sees(tmp_path: Path) -> None:
-    # Several shards, so that a name can stand in a wrong one.
+def test_a_repeated_sweep_shows_the_same_as_a_first_one(tmp_path: Path) -> None:
+    # Several shards, so that a name can be in a wrong one.
     DirectoryPopulation.establish(tmp_path, population_size=300)
     worker, view = DirectoryPopulation.open(tmp_path), DirectoryView.open(tmp_path)
     stays, goes = grown(worker, 1), grown(worker, 2)
@@ -251,7 +255,7 @@ def test_whoever_looks_again_sees_what_a_first_look_sees(tmp_path: Path) -> None
     ]
 
 
-def test_one_worker_and_one_seed_repeat_names_aside(tmp_path: Path) -> None:
+def test_one_worker_with_one_seed_is_repeatable_except_for_names(tmp_path: Path) -> None:
     histories = []
     for number in range(2):
         path = tmp_path / str(number)
@@ -259,7 +263,7 @@ def test_one_worker_and_one_seed_repeat_names_aside(tmp_path: Path) -> None:
         files = Files(durability="fast", urandom=random.Random(5).randbytes)
         DirectoryPopulation.establish(path, population_size=200, files=files)
         worker = ToyWorker(DirectoryPopulation.open(path, files=files), random.Random(7), 200, {})
-        worker.hand_over = 0.0  # when it is noticed that somebody handed over is a matter of time
+        worker.hand_over = 0.0  # the moment at which a hand-over is noticed depends on time
         for _ in range(120):
             worker.try_step()
         births = sorted(records(worker.population), key=lambda record: record.individual.id)
@@ -268,19 +272,19 @@ def test_one_worker_and_one_seed_repeat_names_aside(tmp_path: Path) -> None:
     assert len(histories[0]) > 50
 
 
-def test_a_worker_joins_under_a_name_of_its_own(tmp_path: Path) -> None:
+def test_every_worker_gets_its_own_id(tmp_path: Path) -> None:
     files = Files(durability="fast", urandom=random.Random(5).randbytes)
     DirectoryPopulation.establish(tmp_path, population_size=10, files=files)
     same = [DirectoryPopulation.open(tmp_path, files=Files(urandom=random.Random(1).randbytes)) for _ in range(3)]
     assert len({worker.who for worker in same}) == 3
 
 
-def test_steps_cost_the_same_whatever_the_size(tmp_path: Path) -> None:
+def test_steps_take_the_same_number_of_calls_at_any_size(tmp_path: Path) -> None:
     calls = []
     for size in (300, 3_000):
         path = tmp_path / str(size)
         path.mkdir()
-        # Each call takes a little, so that sweeps have a price and are made as rarely as that demands.
+        # Every call takes some time, so that sweeps take time and become rare.
         files = Refusing()
         files._monotonic = lambda files=files: len(files.calls) * 1e-5
         DirectoryPopulation.establish(path, population_size=size, files=files)
@@ -301,7 +305,7 @@ PACKAGE = Path(genepool.population.__file__).parent
 
 
 @pytest.mark.parametrize("module", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.stem)
-def test_only_files_touches_the_file_system_and_nothing_loads_pickles(module: Path) -> None:
+def test_only_files_makes_system_calls_and_nothing_is_unpickled(module: Path) -> None:
     imported = set()
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):
@@ -313,8 +317,8 @@ def test_only_files_touches_the_file_system_and_nothing_loads_pickles(module: Pa
     assert "read_bytes" not in module.read_text()
 
 
-def test_an_old_snapshot_is_refused_even_from_whoever_owns_it_again(tmp_path: Path) -> None:
-    """Names never come back: what a zombie remembers must not fit what it was given anew."""
+def test_an_outdated_snapshot_is_refused_even_from_its_new_owner(tmp_path: Path) -> None:
+    """Names never recur: what a worker remembers must not match what it owns again later."""
     DirectoryPopulation.establish(tmp_path, population_size=10)
     first, second = (DirectoryPopulation.open(tmp_path) for _ in range(2))
     old = first.create(make_birth())
@@ -325,7 +329,7 @@ def test_an_old_snapshot_is_refused_even_from_whoever_owns_it_again(tmp_path: Pa
     assert first.finish(again, fitness=0.6).fitness == 0.6
 
 
-def test_a_newborn_moves_into_the_directory_that_a_collected_one_left(
+def test_a_child_gets_the_directory_that_a_collected_individual_left(
     worker: DirectoryPopulation, tmp_path: Path
 ) -> None:
     dead = worker.kill(worker.finish(worker.create(make_birth(1)), fitness=0.5, files=FILES))
@@ -339,24 +343,22 @@ def test_a_newborn_moves_into_the_directory_that_a_collected_one_left(
     assert [entry.name for entry in place.iterdir()] == [names.BIRTH]
 
 
-def test_a_directory_that_is_not_empty_is_not_moved_into(worker: DirectoryPopulation, tmp_path: Path) -> None:
+def test_a_directory_that_is_not_empty_is_not_reused(worker: DirectoryPopulation, tmp_path: Path) -> None:
     dead = worker.kill(worker.finish(worker.create(make_birth(1)), fitness=0.5, files=FILES))
     [place] = (tmp_path / "pop").glob("*/D1_*")
-    (place / "1-zzzzzzzz.weights.safetensors").write_bytes(b"of somebody who woke up late")
+    (place / "1-zzzzzzzz.weights.safetensors").write_bytes(b"of a worker that resumed late")
     worker.collect(dead)
     assert list((tmp_path / "pop").glob("*/*")) == []
 
 
-def test_a_newborn_does_not_mind_that_the_waiting_directory_is_gone(
-    worker: DirectoryPopulation, tmp_path: Path
-) -> None:
+def test_a_child_is_born_even_if_the_spare_directory_is_gone(worker: DirectoryPopulation, tmp_path: Path) -> None:
     worker.collect(worker.kill(worker.finish(worker.create(make_birth(1)), fitness=0.5, files=FILES)))
     next((tmp_path / "pop").glob("*/X1_*")).rmdir()
     child = worker.create(make_birth(2))
     assert worker.snapshot() == [child]
 
 
-def test_closing_leaves_no_empty_directory_behind(worker: DirectoryPopulation, tmp_path: Path) -> None:
+def test_closing_leaves_no_empty_directory(worker: DirectoryPopulation, tmp_path: Path) -> None:
     worker.collect(worker.kill(worker.finish(worker.create(make_birth(1)), fitness=0.5, files=FILES)))
     worker.close()
     assert list((tmp_path / "pop").glob("*/*")) == []

@@ -1,6 +1,6 @@
-"""Fault loops: for every public operation, let its n-th system call fail in every way, for every n.
+"""Fault loops: for every public operation and every n, the n-th system call fails in every way.
 
-After each fault the invariants hold, and a fresh worker takes over what was left and goes on evolving.
+After each fault the invariants hold, and a new worker takes over what was left and continues to evolve.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FAULTS = [
 
 
 class Meddler:
-    """Makes one call fail, or all from one call on, once it is armed."""
+    """Makes one call fail, or all calls from that one on, once `left` is set."""
 
     def __init__(self, fault: str, *, persistent: bool) -> None:
         self.fault = fault
@@ -89,7 +89,7 @@ class Meddler:
 
 
 class World:
-    """A small population with one of everything, and a worker that is about to meet a fault."""
+    """A small population with an individual in every situation, and a worker that is about to meet a fault."""
 
     meddlers: type[Meddler] = Meddler
 
@@ -121,7 +121,7 @@ class World:
         return worker.finish(worker.create(make_birth(number)), fitness=number / 10, files=FILES)
 
     def leave_a_result(self, worker: DirectoryPopulation, individual: Individual) -> None:
-        """As if the owner had crashed between the result and the rename that publishes it."""
+        """Leave the same as an owner that crashed between the result and the rename that publishes it."""
 
         class Stop(Exception):  # noqa: N818
             pass
@@ -139,7 +139,7 @@ class World:
         self.finished[alive.id] = alive.fitness
 
     def goes_on(self) -> None:
-        """A fresh worker repairs what is left and evolves; nothing that was finished is lost."""
+        """Let a new worker repair what is left and evolve; no finished individual is lost."""
         files = self.client()
         fresh = ToyWorker(DirectoryPopulation.open("/exp", files=files), random.Random(2), 4, {})
         self.dead_or_alive()
@@ -162,7 +162,7 @@ class World:
         assert report.census.living >= 2
 
     def lose_power(self) -> None:
-        """Ten times, with what was synced by now and some of the rest; what was finished is always there."""
+        """Lose power ten times, keeping synced and some unsynced changes; every finished individual must be there."""
         before = copy.deepcopy(self.disk)
         for seed in range(10):
             self.disk = copy.deepcopy(before)
@@ -215,7 +215,7 @@ def run(
     durability: str = "safe",
     kind: type[World] = World,
 ) -> bool:
-    """One case; False when the operation makes fewer calls than that."""
+    """Run one case; return False if the operation makes fewer calls."""
     world = kind(fault, persistent=persistent, durability=durability)
     world.clock.advance(LEASE / 10)
     world.meddler.left = number
@@ -246,7 +246,7 @@ def test_every_call_from_the_nth_on_fails(operation: str, fault: str) -> None:
 
 
 def adoption_is_durable(fault: str) -> None:
-    """Lets a worker crash at every call of `finish`; what a thief makes of the remains survives a power loss."""
+    """Crash at every call of `finish`; what another worker then adopts must survive a power loss."""
     for number in itertools.count(1):
         world = World(fault)
         world.disk.sync()
@@ -255,15 +255,15 @@ def adoption_is_durable(fault: str) -> None:
             OPERATIONS["finish"](world)
         if not world.meddler.met:
             break
-        thief = DirectoryPopulation.open("/exp", files=world.client())
-        [left] = [individual for individual in thief.snapshot() if individual.id == world.mine.id]
+        taker = DirectoryPopulation.open("/exp", files=world.client())
+        [left] = [individual for individual in taker.snapshot() if individual.id == world.mine.id]
         if left.state is State.TRAINING:
-            left = thief.take_over(left)
+            left = taker.take_over(left)
         if left.state is State.ALIVE:
             world.acknowledge(left)
         world.lose_power()
 
 
 @pytest.mark.parametrize("fault", ["crash-before", "crash-after"])
-def test_what_was_adopted_survives_a_power_loss(fault: str) -> None:
+def test_an_adopted_result_survives_a_power_loss(fault: str) -> None:
     adoption_is_durable(fault)

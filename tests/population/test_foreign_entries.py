@@ -1,4 +1,4 @@
-"""No stranger stops a worker: each is left alone and counted once, or put into quarantine; everybody else lives on."""
+"""Foreign entries never stop a worker: each is left alone and reported once, or quarantined; all others live on."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LEASE = 100.0
 CASES = list(cases())
 
 
-def test_the_corpus_is_large_and_has_no_doubles() -> None:
+def test_the_corpus_is_large_and_has_no_duplicates() -> None:
     assert len(CASES) >= 200
     assert len({name for name, _ in CASES}) == len(CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-def test_a_stranger_is_contained(tmp_path: Path, case: Case) -> None:
+def test_a_foreign_entry_is_contained(tmp_path: Path, case: Case) -> None:
     clock = Clock()
     files = Files(durability="fast", monotonic=clock)
     DirectoryPopulation.establish(tmp_path, population_size=6, lease=LEASE, files=files)
@@ -44,7 +44,7 @@ def test_a_stranger_is_contained(tmp_path: Path, case: Case) -> None:
 
     is_known(bystander.id, place, worker.population)
     report = check_directory(tmp_path, files=files, finished=worker.finished)
-    # Two copies of one individual live and die separately; that is told, and hurts nobody else.
+    # Two copies of one individual live and die separately; that is reported and does no other harm.
     allowed = {"I2", "I4"} if case[0] == "duplicate-id" else set()
     assert {violation.invariant for violation in report.violations} <= allowed
     notes = [event.place for who, event in read_events(files, f"{tmp_path}/workers") if event.what == "foreign"]
@@ -55,7 +55,7 @@ def test_a_stranger_is_contained(tmp_path: Path, case: Case) -> None:
 
 
 def look_at_everything(path: Path, files: Files) -> None:
-    """An observer meets the stranger first; it may complain about damage, but it changes nothing."""
+    """Let an observer read everything first; it may report damage, but it changes nothing."""
     before = sorted(os.walk(path))
     view = DirectoryView.open(path, files=files)
     for individual in view.snapshot():
@@ -69,7 +69,7 @@ def look_at_everything(path: Path, files: Files) -> None:
 
 
 def read_everything(worker: DirectoryPopulation) -> None:
-    """A worker reads everything; what is damaged goes into quarantine and only drops the step."""
+    """Let a worker read everything; damaged individuals are quarantined and only end the step."""
     for individual in worker.snapshot():
         if individual.state in (State.STAGING, State.COLLECTED, State.QUARANTINED):
             continue

@@ -1,4 +1,4 @@
-"""The manifest is published once; what is not ours is refused with one sentence; settings have versions."""
+"""The manifest is published once, anything else is refused with one sentence, and settings have versions."""
 
 import errno
 import re
@@ -43,7 +43,7 @@ def test_shards_follow_the_set_point(size: int, shards: int) -> None:
         ("x" * (2 << 20), "cannot be read"),
     ],
 )
-def test_what_is_not_ours_is_refused_in_one_sentence(tmp_path: Path, contents: str | None, words: str) -> None:
+def test_an_invalid_manifest_is_refused_in_one_sentence(tmp_path: Path, contents: str | None, words: str) -> None:
     if contents is not None:
         (tmp_path / "experiment.json").write_text(contents)
     for enter in (DirectoryPopulation.open, DirectoryView.open):
@@ -60,7 +60,7 @@ def test_a_directory_that_is_missing_is_refused(tmp_path: Path) -> None:
         DirectoryPopulation.establish(tmp_path / "nowhere", population_size=1, files=FAST)
 
 
-def test_opening_completes_what_a_crash_left_out(tmp_path: Path) -> None:
+def test_opening_completes_what_a_crash_left_incomplete(tmp_path: Path) -> None:
     manifest = DirectoryPopulation.establish(tmp_path, population_size=1_000, tunable={"odds": 1}, files=FAST)
     (tmp_path / "pop" / "000f").rmdir()
     (tmp_path / "config" / "000001.json").unlink()
@@ -80,7 +80,7 @@ def test_the_highest_complete_settings_are_in_force(tmp_path: Path) -> None:
     assert publish_config(FAST, str(tmp_path), {"odds": 5}) == 5
 
 
-def test_the_reserve_is_given_back_on_a_full_disk(tmp_path: Path) -> None:
+def test_the_reserve_is_released_on_a_full_disk(tmp_path: Path) -> None:
     class FullDisk(Files):
         full = False
 
@@ -102,7 +102,7 @@ def test_the_reserve_is_given_back_on_a_full_disk(tmp_path: Path) -> None:
     worker.create(make_birth())
 
 
-def test_a_file_system_that_knows_no_hints_is_as_good(tmp_path: Path) -> None:
+def test_a_file_system_without_hints_works_as_well(tmp_path: Path) -> None:
     class Plain(Files):
         def spread(self, path: str) -> None:
             raise OSError(errno.ENOTTY, "no such request")

@@ -51,11 +51,11 @@ Patch = pytest.MonkeyPatch
 Detector = Callable[[], None]
 
 
-# Detectors: each raises if it sees something wrong.
+# Detectors: each raises if something is wrong.
 
 
 def faults(operation: str, *kinds: str) -> Detector:
-    """The fault loop of one operation."""
+    """Return the fault loop of one operation."""
 
     def detect() -> None:
         for kind in kinds:
@@ -67,7 +67,7 @@ def faults(operation: str, *kinds: str) -> Detector:
 
 
 def simulations(seeds: int = 200, **plan: float) -> Detector:
-    """Seeded histories."""
+    """Return a run of seeded histories."""
 
     def detect() -> None:
         for seed in range(seeds):
@@ -80,7 +80,7 @@ def simulations(seeds: int = 200, **plan: float) -> Detector:
 
 
 def contract(test: str, *arguments: str) -> Detector:
-    """One contract test, run on a directory."""
+    """Return one contract test, run on a directory."""
 
     def detect() -> None:
         with tempfile.TemporaryDirectory() as path:
@@ -106,13 +106,13 @@ def adoption() -> None:
 def returning() -> None:
     """The test of an individual that comes back to a former owner."""
     with tempfile.TemporaryDirectory() as path:
-        test_directory.test_an_old_snapshot_is_refused_even_from_whoever_owns_it_again(Path(path))
+        test_directory.test_an_outdated_snapshot_is_refused_even_from_its_new_owner(Path(path))
 
 
 def joining() -> None:
     """The test of equal random numbers."""
     with tempfile.TemporaryDirectory() as path:
-        test_directory.test_a_worker_joins_under_a_name_of_its_own(Path(path))
+        test_directory.test_every_worker_gets_its_own_id(Path(path))
 
 
 # Mutants.

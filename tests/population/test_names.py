@@ -1,4 +1,4 @@
-"""Names come back letter for letter, and nothing else passes for one."""
+"""Names survive parsing and formatting unchanged, and nothing else is taken for a name."""
 
 import math
 import re
@@ -112,7 +112,7 @@ def test_near_misses_are_foreign(name: str) -> None:
     assert not names.is_newer(name)
 
 
-def test_another_schema_digit_is_told_from_rubbish() -> None:
+def test_another_version_digit_is_recognised_as_newer() -> None:
     assert names.is_newer(f"A2_{IDENTITY}_1_1-{WHO}_0.5_more")
     assert not names.is_newer(f"A1_{IDENTITY}_1_1-{WHO}_0.5_more")
 
@@ -175,13 +175,13 @@ def test_checkpoint_names_round_trip(step: int, data: bytes) -> None:
         names.checkpoint_name(7, "0" * 64),
     ],
 )
-def test_what_an_attempt_writes_is_recognised(part: str) -> None:
+def test_files_of_an_attempt_are_recognised(part: str) -> None:
     assert names.parse_of_attempt(names.of_attempt(f"12-{WHO}", part)) == (f"12-{WHO}", part)
     assert names.claim_of(f"12-{WHO}") == 12
 
 
 @pytest.mark.parametrize("part", [names.RESULT, names.UNSYNCED, names.NEW, names.FAILURE])
-def test_no_file_of_a_result_is_taken_for_something_else(part: str) -> None:
+def test_no_file_of_a_result_is_mistaken_for_another_part(part: str) -> None:
     assert not names.is_file(part)
     assert not names.is_file(names.checkpoint_name(1, "0" * 64))
 
@@ -201,7 +201,7 @@ def test_no_file_of_a_result_is_taken_for_something_else(part: str) -> None:
         f"123456-{WHO}.new",
     ],
 )
-def test_what_no_attempt_wrote_is_left_alone(name: str) -> None:
+def test_other_files_belong_to_no_attempt(name: str) -> None:
     assert names.parse_of_attempt(name) is None
 
 

@@ -1,4 +1,4 @@
-"""A result is worth hours of training: whatever went wrong while it was stored, storing it again succeeds."""
+"""A result is worth hours of training: after any failure to store it, storing it again succeeds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def stored(world: World) -> bool:
         finish(world)
     except StorageError:
         return False
-    except ConcurrencyError:  # an earlier one had done it after all
+    except ConcurrencyError:  # an earlier try had succeeded after all
         return True
     return True
 
 
 @pytest.mark.parametrize("fault", SURVIVED)
-def test_a_finish_that_failed_at_any_call_is_repeated_with_success(fault: str) -> None:
+def test_a_finish_that_failed_at_any_call_can_be_repeated(fault: str) -> None:
     failures = 0
     for number in itertools.count(1):
         world = World(fault)
@@ -53,7 +53,7 @@ def test_a_finish_that_failed_at_any_call_is_repeated_with_success(fault: str) -
 
 
 @pytest.mark.parametrize("number", range(1, 8))
-def test_a_full_disk_fails_again_and_again_until_there_is_room(number: int) -> None:
+def test_a_full_disk_fails_until_there_is_space(number: int) -> None:
     world = World("ENOSPC", persistent=True)
     world.meddler.left = number
     for _ in range(20):
@@ -64,7 +64,7 @@ def test_a_full_disk_fails_again_and_again_until_there_is_room(number: int) -> N
     world.goes_on()
 
 
-def test_whoever_fails_never_pays_nothing_for_it() -> None:
+def test_a_first_finish_makes_no_extra_calls() -> None:
     world = World("EIO")
     worker = world.worker
     costs = []

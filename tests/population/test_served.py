@@ -1,4 +1,4 @@
-"""A population whose files another process has: the same exam, and answers that get lost."""
+"""A population whose files a server has: it passes the same contract, also if answers are lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TestServedPopulation(PopulationContract):
             DirectoryPopulation.establish(tmp_path, population_size=100, lease=LEASE)
 
         def join() -> DirectoryPopulation:
-            # A new server for each, as after a restart: it remembers nothing, so that must make no difference.
+            # A new server for each, as after a restart: it keeps no state, so that must make no difference.
             files = ServedFiles(FileServer(str(tmp_path)).do, durability=durability, monotonic=clock)
             return DirectoryPopulation.open(tmp_path, files=files)
 
@@ -48,7 +48,7 @@ class TestServedPopulation(PopulationContract):
 
 
 class Unreliable:
-    """Loses an answer now and then, before or after the call was done."""
+    """Loses some answers, before or after the call is carried out."""
 
     def __init__(self, root: Path, rng: random.Random, share: float) -> None:
         self._server, self._rng, self.share = FileServer(str(root)), rng, share
@@ -66,7 +66,7 @@ class Unreliable:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_workers_whose_answers_get_lost_lose_no_individual(seed: int, tmp_path: Path) -> None:
+def test_lost_answers_lose_no_individual(seed: int, tmp_path: Path) -> None:
     DirectoryPopulation.establish(tmp_path, population_size=8, lease=LEASE)
     clock, lines = Clock(), []
     workers = []
@@ -102,7 +102,7 @@ def test_workers_whose_answers_get_lost_lose_no_individual(seed: int, tmp_path: 
 
 
 @pytest.mark.parametrize("name", sorted(CHANGING))
-def test_a_change_whose_answer_is_lost_is_an_error_to_be_looked_up(name: str) -> None:
+def test_a_change_whose_answer_is_lost_is_an_error(name: str) -> None:
     def lose(*call: Any) -> Answer:
         raise AnswerLost
 
@@ -112,7 +112,7 @@ def test_a_change_whose_answer_is_lost_is_an_error_to_be_looked_up(name: str) ->
     assert caught.value.errno == errno.EIO
 
 
-def test_a_look_whose_answer_is_lost_is_repeated(tmp_path: Path) -> None:
+def test_a_read_whose_answer_is_lost_is_repeated(tmp_path: Path) -> None:
     server, calls = FileServer(str(tmp_path)), []
 
     def lose_the_first(*call: Any) -> Answer:
@@ -127,14 +127,14 @@ def test_a_look_whose_answer_is_lost_is_repeated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "{root}/../x", "{root}x/y", "x"])
 @pytest.mark.parametrize("name", sorted(LOOKING | CHANGING))
-def test_nothing_outside_of_the_directory_is_touched(name: str, path: str, tmp_path: Path) -> None:
+def test_nothing_outside_the_directory_is_touched(name: str, path: str, tmp_path: Path) -> None:
     place = path.format(root=tmp_path)
     for arguments in ((place,), (place, place), ([place],), (place, b"x")):
         answer = FileServer(str(tmp_path)).do(name, arguments)
         assert answer.error == errno.EACCES
 
 
-def test_lines_of_a_diary_travel_with_the_next_call_and_the_last_ones_at_the_end(tmp_path: Path) -> None:
+def test_event_lines_travel_with_the_next_call_and_the_last_ones_at_the_end(tmp_path: Path) -> None:
     server, journeys = FileServer(str(tmp_path)), []
 
     def send(*message: Any) -> Answer:
@@ -155,7 +155,7 @@ def test_lines_of_a_diary_travel_with_the_next_call_and_the_last_ones_at_the_end
     assert journeys == ["begin_log", "list", "append"]
 
 
-def test_a_diary_that_leads_out_of_the_directory_is_not_written(tmp_path: Path) -> None:
+def test_event_lines_outside_the_directory_are_not_written(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_bytes(b"")
     (tmp_path / "inside").mkdir()
@@ -164,7 +164,7 @@ def test_a_diary_that_leads_out_of_the_directory_is_not_written(tmp_path: Path) 
     assert outside.read_bytes() == b""
 
 
-def test_what_must_last_is_read_back(tmp_path: Path) -> None:
+def test_lasting_lines_are_read_back(tmp_path: Path) -> None:
     files, path = ServedFiles(FileServer(str(tmp_path)).do), f"{tmp_path}/archive.log"
     log = files.open_log(path)
     files.write_lasting(log, b"one\n", 0)
@@ -172,12 +172,12 @@ def test_what_must_last_is_read_back(tmp_path: Path) -> None:
         files.write_lasting(log, b"two\n", 3)
 
 
-def test_only_calls_of_the_store_are_done(tmp_path: Path) -> None:
+def test_only_calls_of_the_store_are_carried_out(tmp_path: Path) -> None:
     for name in ("open", "__init__", "_check", "urandom", "process", "nothing"):
         assert FileServer(str(tmp_path)).do(name, ()).error == errno.ENOSYS
 
 
-def test_what_is_too_large_to_travel_is_refused_in_both_directions(tmp_path: Path, monkeypatch) -> None:
+def test_a_transfer_that_is_too_large_is_refused_in_both_directions(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(served, "LARGEST_TRANSFER", 1000)
     files = ServedFiles(FileServer(str(tmp_path)).do)
     with pytest.raises(SettingsError, match="lower max_parameters"):
@@ -190,7 +190,7 @@ def test_what_is_too_large_to_travel_is_refused_in_both_directions(tmp_path: Pat
     assert caught.value.errno == errno.EFBIG
 
 
-def test_a_server_that_stays_away_is_a_store_out_of_order(tmp_path: Path) -> None:
+def test_a_server_that_stays_away_is_a_storage_error(tmp_path: Path) -> None:
     DirectoryPopulation.establish(tmp_path, population_size=8)
     line = Unreliable(tmp_path, random.Random(1), 0.0)
     population = DirectoryPopulation.open(tmp_path, files=ServedFiles(line))

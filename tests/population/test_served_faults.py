@@ -1,4 +1,4 @@
-"""The store's fault loops and seeded histories once more, with every worker behind a server of files.
+"""The store's fault loops and seeded histories again, with every worker behind a file server.
 
 What may go wrong on the disk goes wrong as before; besides, answers get lost, before or after the call was done.
 """
@@ -22,7 +22,7 @@ SEEDS = 24
 
 
 def through(files: Files, root: str, *, carry: Any = None, rng: random.Random) -> Files:
-    """What a worker has that reaches these files through a server; `carry` may lose a message."""
+    """The files of a worker behind a server; `carry` may lose a message."""
     server = FileServer(root, files)
     send = server.do if carry is None else lambda *message: carry("", message, server.do)
     durability = "safe" if files.safe else "fast"
@@ -30,7 +30,7 @@ def through(files: Files, root: str, *, carry: Any = None, rng: random.Random) -
 
 
 class MessageLoser(Meddler):
-    """Where it is answers that get lost, all messages are alike."""
+    """Loses answers, whatever the message."""
 
     def _applies(self, name: str) -> bool:
         return self.fault in LOST or super()._applies(name)
@@ -44,7 +44,7 @@ class MessageLoser(Meddler):
 
 
 class ServedWorld(World):
-    """The worker that meets the fault, and all others, are behind a server."""
+    """A world in which all workers are behind a server."""
 
     meddlers = MessageLoser
 
@@ -73,7 +73,7 @@ def test_every_answer_from_the_nth_on_is_lost(operation: str) -> None:
 
 
 class ServedSimulation(Simulation):
-    """Histories in which every worker is behind a server, which is as busy with the others in between."""
+    """Histories in which every worker is behind a server that also serves the others."""
 
     def client(self, meddle: Any = None, stale: float = 0.0, number: int = 0) -> Files:
         return through(super().client(meddle, stale, number), ROOT, rng=self.rng)

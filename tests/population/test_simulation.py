@@ -15,7 +15,7 @@ from tests.support.store_simulation import ROOT, Plan, Simulation
 SEEDS = 500
 BATCH = 50
 POWER = Plan(power_loss=0.001)
-# Its trainings take time and it beats once a step only, so its system calls must be quicker than the toy's.
+# Its trainings take time and it writes one heartbeat per step, so its system calls must be faster than the toy's.
 PRODUCTION = {"production": True, "clock_jump": 0.002, "pace": 0.3, "lease": 200.0, "founders": 10, "shards": 2}
 
 
@@ -29,14 +29,14 @@ def plan_of(seed: int) -> Plan:
 
 
 def problems_of(seed: int) -> list[str]:
-    """Everything that is wrong with one history."""
+    """Return everything that is wrong with one history."""
     simulation = Simulation(seed, plan_of(seed))
     report = simulation.run()
     found = [*simulation.problems, *map(str, report.violations)]
     if report.census.living < 2:
         found.append(f"only {report.census.living} are living")
     if not simulation.finished:
-        found.append("nobody was ever finished")
+        found.append("no individual was ever finished")
     return found
 
 
@@ -53,16 +53,16 @@ def test_nothing_is_lost(batch: int) -> None:
         assert problems_of(seed) == [], seed
 
 
-def test_without_syncs_a_power_loss_costs_the_newest_and_damages_are_put_aside() -> None:
+def test_without_syncs_a_power_loss_costs_the_latest_changes_and_damage_is_quarantined() -> None:
     quarantined = 0
     for seed in range(40):
         simulation = Simulation(seed, Plan(durability="fast", power_loss=0.001))
         simulation.run()
         assert simulation.problems == [], seed
-        # Damage is put aside by whoever meets it, so somebody must have looked at everything.
+        # A worker quarantines the damage that it meets, so one must have read everything.
         read_everything(DirectoryPopulation.open(ROOT, files=simulation.client()))
         report = check_directory(ROOT, files=simulation.client(), settled=True, finished=simulation.finished)
-        # The newest may be missing; what is there is whole, or in quarantine.
+        # The latest individuals may be missing; the others are complete or quarantined.
         assert {violation.invariant for violation in report.violations} <= {"I1", "I5", "I7", "I12"}, seed
         assert report.census.living >= 2, seed
         quarantined += report.census.quarantined

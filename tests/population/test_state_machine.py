@@ -1,4 +1,4 @@
-"""The same random calls on a directory and in memory agree: states, contents, errors and leases."""
+"""The same random calls on a directory and in memory give the same states, contents, errors and leases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Pair = tuple[Individual, Individual]
 
 
 class Twins(RuleBasedStateMachine):
-    """Worker n of the directory does whatever worker n of the memory does."""
+    """Worker n of the directory makes the same calls as worker n in memory."""
 
     @initialize(shards=st.sampled_from([1, 4]))
     def start(self, shards: int) -> None:
@@ -47,7 +47,7 @@ class Twins(RuleBasedStateMachine):
         for _ in range(WORKERS):
             self.directories.append(DirectoryPopulation.open(self.path, files=files))
             self.memories.append(MemoryPopulation(store))
-        # What one side calls an individual or a worker, in terms of the other; and every snapshot ever seen.
+        # The IDs of individuals and workers on one side, translated to the other, and every snapshot seen so far.
         self.names: dict[str, str] = {d.who: m.who for d, m in zip(self.directories, self.memories, strict=True)}
         self.seen: list[Pair] = []
         self.number = 0
@@ -62,7 +62,7 @@ class Twins(RuleBasedStateMachine):
     # Comparing.
 
     def translated(self, value: Any) -> Any:
-        """A value of the directory with the names of the memory."""
+        """Return a value of the directory with the IDs of the memory."""
         if isinstance(value, list):
             return [self.translated(item) for item in value]
         if not isinstance(value, Individual):
@@ -79,7 +79,7 @@ class Twins(RuleBasedStateMachine):
         )
 
     def both(self, worker: int, method: str, *arguments: Any, **options: Any) -> Pair | None:
-        """Calls both sides; Pairs among the arguments are split. Either both raise the same or both return the same."""
+        """Call both sides, splitting pairs of arguments; both must return the same value or raise the same error."""
         outcomes = []
         for side, population in enumerate((self.directories[worker], self.memories[worker])):
             mine = [a[side] if isinstance(a, tuple) else a for a in arguments]
@@ -98,7 +98,7 @@ class Twins(RuleBasedStateMachine):
         return None
 
     def pick(self, data: st.DataObject, *states: State) -> Pair | None:
-        """A snapshot from any time: often stale."""
+        """Draw a snapshot from any time, often an outdated one."""
         fitting = [pair for pair in self.seen if pair[0].state in states]
         return data.draw(st.sampled_from(fitting)) if fitting else None
 

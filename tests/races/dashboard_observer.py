@@ -1,9 +1,9 @@
-"""Dashboards that look on during a storm: they must see no fault, and know everybody when all is over.
+"""Dashboards that observe a storm: they must see no fault, and know all individuals at the end.
 
-python -m tests.races.dashboard_observer POPULATION       looks until its input ends, then says what it has seen
+python -m tests.races.dashboard_observer POPULATION       observes until its input ends, then prints what it has seen
 
-A reader looks without a pause, which no dashboard does; and a client consumes the feed of a real `genepool dashboard`,
-goes away now and then, and comes back for what it missed. They are no part of the storm's own process, which forks.
+A reader reads without pauses, which no dashboard does, and a client consumes the feed of a real `genepool dashboard`,
+disconnects sometimes, and reconnects for what it missed. They run outside the storm's own process, which forks.
 """
 # ruff: noqa: T201
 
@@ -23,14 +23,14 @@ from genepool.dashboard import export
 from genepool.population import DirectoryView
 from tests.support.dashboards import Client, dashboard, look_again, wait_for
 
-Everybody = dict[str, list[Any]]
+Facts = dict[str, list[Any]]
 """State and fitness by ID."""
 STAYS = 7
-"""Messages until the client goes away and comes back."""
+"""The number of messages after which the client reconnects."""
 
 
 class Onlooker:
-    """The process that looks on."""
+    """The observing process."""
 
     def __init__(self, population: Path) -> None:
         self._population = population
@@ -38,7 +38,7 @@ class Onlooker:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def verdict(self) -> tuple[dict[str, int], list[tuple[str, str]]]:
-        """Ends it, after everybody else has ended: figures, and what it saw that was not so."""
+        """End it after all workers have ended; return figures, and what it saw wrongly."""
         output, _ = self._process.communicate(timeout=600)
         if self._process.returncode:
             return {}, [("dashboard", f"it ended with exit code {self._process.returncode}; its message is above")]
@@ -49,10 +49,10 @@ class Onlooker:
         faults = [("dashboard", f"it saw {trouble}") for trouble in seen["troubles"]]
         for who in ("reader", "feed"):
             faults += [("dashboard", f"the {who} {fault}") for fault in _differences(seen[who], truth)]
-        return {"told by a dashboard": seen["messages"]}, faults
+        return {"dashboard messages": seen["messages"]}, faults
 
     def end_at_once(self) -> None:
-        """For when the storm itself fails."""
+        """Kill the process, if the storm itself fails."""
         self._process.kill()
         self._process.wait()
 
@@ -61,10 +61,10 @@ def _facts(state: str, fitness: float | None) -> list[Any]:
     return [state, None if fitness is None or isnan(fitness) else round(fitness, 6)]
 
 
-def _differences(seen: Everybody | None, truth: Everybody) -> list[str]:
+def _differences(seen: Facts | None, truth: Facts) -> list[str]:
     if seen is None:
         return []
-    known = {who: facts for who, facts in seen.items() if facts[0] != "Q"}  # the history does not tell of those either
+    known = {who: facts for who, facts in seen.items() if facts[0] != "Q"}  # the history leaves these out too
     wrong = [who for who in truth.keys() & known.keys() if truth[who] != known[who]]
     return [
         *(f"does not know {who}, which is {truth[who]}" for who in sorted(truth.keys() - known.keys())),
@@ -73,16 +73,16 @@ def _differences(seen: Everybody | None, truth: Everybody) -> list[str]:
     ]
 
 
-# -- in the process that looks on --------------------------------------------------------------------------------------
+# -- in the observing process ------------------------------------------------------------------------------------------
 
 
 class Follower:
-    """Knows what the messages of a feed have told."""
+    """Collects the messages of a feed."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         (self._key,) = client.keys().values()
-        self.everybody: Everybody = {}
+        self.facts: Facts = {}
         self.troubles: set[str] = set()
         self.messages = 0
         self._cursor = ""
@@ -94,7 +94,7 @@ class Follower:
         try:
             while not self._over.is_set():
                 self._stay()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is a fault
+        except Exception as error:  # noqa: BLE001 - any exception is a fault
             self.troubles.add(f"its feed break: {error!r}")
 
     def _stay(self) -> None:
@@ -104,7 +104,7 @@ class Follower:
             if name == "rows":
                 rows = document["rows"]
                 facts = map(_facts, rows["state"], rows["fitness"])
-                self.everybody.update(zip(rows["id"], facts, strict=True))
+                self.facts.update(zip(rows["id"], facts, strict=True))
                 self._cursor = cursor
             elif name == "status":
                 self.troubles.add(document["trouble"])
@@ -115,7 +115,7 @@ class Follower:
         feed.close()
 
     def end(self) -> None:
-        """After the last change: waits until it has been told."""
+        """Wait for the last change to arrive."""
         look_again(self._client, self._key)
         wait_for(lambda: self.troubles - {""} or self._client.status(self._key)["cursor"] == self._cursor)
         self._over.set()
@@ -123,12 +123,12 @@ class Follower:
 
 
 def main() -> None:
-    """Looks as often as it can."""
+    """Observe as often as possible."""
     place, over = Path(sys.argv[1]), threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
-    if not (export.FOLDER / "page.js").exists():  # without a page a dashboard does not start
+    if not (export.FOLDER / "page.js").exists():  # a dashboard needs the built page
         if os.environ.get("GENEPOOL_NEEDS_BROWSER"):
-            sys.exit("No dashboard can look on without the built page (make page).")
+            sys.exit("A dashboard needs the built page (make page).")
         print(json.dumps({**look(place, over), "feed": None, "messages": 0}))
         return
     with dashboard(place) as client:
@@ -136,11 +136,11 @@ def main() -> None:
         seen = look(place, over)
         follower.end()
     troubles = sorted({*seen["troubles"], *follower.troubles} - {""})
-    print(json.dumps({**seen, "feed": follower.everybody, "messages": follower.messages, "troubles": troubles}))
+    print(json.dumps({**seen, "feed": follower.facts, "messages": follower.messages, "troubles": troubles}))
 
 
 def look(place: Path, over: threading.Event) -> dict[str, Any]:
-    """What a reader knows in the end, and which faults it met."""
+    """Return what a reader knows at the end, and the faults that it met."""
     observer, troubles = Observer(place), set()
     while not over.wait(0.05):
         observer.refresh()
@@ -148,10 +148,8 @@ def look(place: Path, over: threading.Event) -> dict[str, Any]:
     observer.refresh()
     troubles |= {observer.trouble, *observer.reader.damaged}
     table = observer.table
-    everybody = {
-        who: _facts(chr(table.get(row, "state")), table.get(row, "fitness")) for who, row in table.rows.items()
-    }
-    return {"troubles": sorted(troubles - {""}), "reader": everybody}
+    facts = {who: _facts(chr(table.get(row, "state")), table.get(row, "fitness")) for who, row in table.rows.items()}
+    return {"troubles": sorted(troubles - {""}), "reader": facts}
 
 
 if __name__ == "__main__":

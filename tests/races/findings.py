@@ -1,7 +1,7 @@
-"""What a storm left: figures for people, and every broken promise.
+"""The findings after a storm: figures for people, and every violation.
 
-Three oracles, none of which trusts another: the checker of the store, the testimonies of the workers, and a repetition
-of every training there ever was, from the recorded DNA, seeds and parents.
+There are three independent oracles: the checker of the store, the testimonies of the workers, and a repetition of every
+training from the recorded DNA, seeds and parents.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ FAULTS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The figures in the order in which they are printed, and what is wrong."""
+    """The figures in the order of printing, and the violations."""
 
     figures: Mapping[str, int | float | str]
     faults: list[tuple[str, str]]
-    """The invariant and a sentence."""
+    """Invariant and description of each violation."""
 
 
 def is_settled(path: Path, plan: Plan, alive: Collection[int]) -> bool:
-    """Whether processes that are alive have found everything that others left, and the population has its size."""
+    """Return whether nothing is owned by a dead process any more and the population has its size."""
     sweep = DirectoryView.open(path).sweep()
     owned = [i for i in sweep.individuals if i.state in (State.TRAINING, State.STAGING, State.COLLECTED)]
     least, most = plan.bounds
@@ -57,18 +57,18 @@ def is_settled(path: Path, plan: Plan, alive: Collection[int]) -> bool:
 def _process_of(path: Path, who: str) -> int | None:
     try:
         return msgspec.json.decode((path / "workers" / who / "info.json").read_bytes(), type=Info).process
-    except OSError:  # nobody's
+    except OSError:  # it has no owner
         return None
 
 
-def judge(path: Path, testimonies: Path, plan: Plan, died_unasked: list[str]) -> Verdict:
-    """Looks at a population whose workers have all been stopped in good order."""
+def judge(path: Path, testimonies: Path, plan: Plan, unexpected_exits: list[str]) -> Verdict:
+    """Judge a population whose workers have all been stopped in an orderly way."""
     finished, races = read_testimonies(testimonies)
     report = check_directory(path, settled=True, bounds=plan.bounds, finished=finished)
     view = DirectoryView.open(path)
     rows = list(records(view))
     faults = [(broken.invariant, f"{broken.place}: {broken.text}") for broken in report.violations]
-    faults += [("exit", sentence) for sentence in died_unasked]
+    faults += [("exit", sentence) for sentence in unexpected_exits]
     faults += [("I10", f"{place} is foreign") for place in report.foreign]
     faults += [("I3", f"{i.id} is in quarantine") for i in view.snapshot() if i.state is State.QUARANTINED]
     faults += [("I9", f"{i.id} has no owner") for i in view.snapshot() if i.state is State.TRAINING and i.owner != FREE]
@@ -76,7 +76,7 @@ def judge(path: Path, testimonies: Path, plan: Plan, died_unasked: list[str]) ->
     counted = Counter(name for invariant, _ in faults for name, several in FAULTS.items() if invariant in several)
     figures = {
         "finished, as testified": len(finished),
-        **_deeds(path),
+        **_event_counts(path),
         "lost races": races,
         "failed": sum(row.individual.state is State.FAILED for row in rows),
         "trainings repeated": len(rows),
@@ -88,8 +88,8 @@ def judge(path: Path, testimonies: Path, plan: Plan, died_unasked: list[str]) ->
     return Verdict(figures=figures, faults=faults)
 
 
-def _deeds(path: Path) -> dict[str, int]:
-    """What the workers did, by their own event logs; a killed worker may have lost its last line."""
+def _event_counts(path: Path) -> dict[str, int]:
+    """Count what the workers did by their event logs; a killed worker may have lost its last line."""
     events = [event for _, event in read_events(Files(), f"{path}/workers")]
     counts = Counter(event.what for event in events)
     adopted = sum(event.what == "finish" and claim_of(event.attempt) != event.claim for event in events)
@@ -108,7 +108,7 @@ def _archive_lines(path: Path) -> int:
 
 
 def _trained_wrongly(rows: list[Row], plan: Plan) -> list[tuple[str, str]]:
-    """Whose weights or fitness are not what its own DNA, seed and ancestors lead to."""
+    """Return the individuals whose weights or fitness do not follow from their DNA, seed and ancestors."""
     births = {record.individual.id: record.birth for record in rows}
     evaluator, weights = ToyEvaluator(steps=plan.steps), dict[str, bytes | None]()
 

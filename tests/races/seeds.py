@@ -17,15 +17,15 @@ BATCH = 50
 
 
 def problems_of_batch(batch: int) -> list[str]:
-    """What went wrong in the histories of one batch of seeds."""
+    """Return the problems in the histories of one batch of seeds."""
     return [
         f"seed {seed}: {problem}" for seed in range(batch * BATCH, (batch + 1) * BATCH) for problem in problems_of(seed)
     ]
 
 
 def main(seeds: int) -> int:
-    """Runs them all, with a line of progress a minute."""
-    logging.disable(logging.WARNING)  # of injected errors
+    """Run all seeds, with one line of progress per minute."""
+    logging.disable(logging.WARNING)  # injected errors cause warnings
     start = shown = time.monotonic()
     found: list[str] = []
     batches = -(-seeds // BATCH)
@@ -35,7 +35,7 @@ def main(seeds: int) -> int:
             if problems or time.monotonic() - shown > 60 or done == batches:
                 shown = time.monotonic()
                 rate = done * BATCH / (shown - start)
-                print(f"{done * BATCH} seeds in {shown - start:.0f} s, {rate:.0f} a second, {len(found)} problems")
+                print(f"{done * BATCH} seeds in {shown - start:.0f} s, {rate:.0f} per second, {len(found)} problems")
                 sys.stdout.flush()
     print("\n".join(found[:100]))
     return 1 if found else 0

@@ -1,10 +1,10 @@
 """A storm: real worker processes on a real disk, killed and frozen at random, and nothing may be lost.
 
-    python -m tests.races.storm                     the whole one: local disk and tmpfs, some ten minutes
+    python -m tests.races.storm                     the full storm: local disk and tmpfs, about ten minutes
     python -m tests.races.storm --short FOLDER      twenty seconds in one folder
 
-Prints a table and the seeds; exit code 1 if anything was violated. The seed repeats the order of blows, not of system
-calls: that is what tests/support/store_simulation.py is for.
+Prints a table and the seeds; exits with 1 if there is a violation. The seed repeats the order of signals, not of system
+calls; tests/support/store_simulation.py does that.
 """
 # ruff: noqa: T201
 
@@ -35,7 +35,7 @@ PATIENCE = 200.0
 
 
 def storm(folder: Path, plan: Plan) -> Verdict:
-    """One storm in an empty folder."""
+    """Run one storm in an empty folder."""
     start = time.monotonic()
     population, testimonies = folder / "population", folder / "testimonies"
     population.mkdir()
@@ -47,18 +47,18 @@ def storm(folder: Path, plan: Plan) -> Verdict:
     try:
         crowd.start()
         crowd.settle(plan.warm_up)
-        crowd.rage()
+        crowd.attack()
         calm[0] = 1
         crowd.settle(2 * plan.lease + 1)
         deadline = time.monotonic() + PATIENCE
         while not is_settled(population, plan, crowd.alive) and time.monotonic() < deadline:
-            crowd.settle(plan.lease)  # on a busy machine beats are late, and nobody is taken over by one whose are
+            crowd.settle(plan.lease)  # on a busy machine heartbeats are late, and a late worker takes over nothing
         crowd.end()
-        told_to_it, seen = onlooker.verdict()
+        feed_figures, seen = onlooker.verdict()
     finally:
         crowd.end_at_once()
         onlooker.end_at_once()
-    verdict = judge(population, testimonies, plan, crowd.died_unasked)
+    verdict = judge(population, testimonies, plan, crowd.unexpected_exits)
     blows = {
         "seed": plan.seed,
         "SIGKILL": crowd.blows["kill"],
@@ -66,19 +66,19 @@ def storm(folder: Path, plan: Plan) -> Verdict:
         "SIGSTOP": crowd.blows["stop"],
         "SIGTERM": crowd.blows["terminate"],
     }
-    figures = {**blows, **verdict.figures, **told_to_it, "seconds": round(time.monotonic() - start)}
+    figures = {**blows, **verdict.figures, **feed_figures, "seconds": round(time.monotonic() - start)}
     return Verdict(figures=figures, faults=[*verdict.faults, *seen])
 
 
 def file_system(folder: Path) -> str:
-    """The kind of file system that a folder is on, as the kernel calls it."""
+    """Return the type of a folder's file system, as the kernel calls it."""
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     above = [(len(place), kind) for _, place, kind, *_ in mounts if folder.resolve().is_relative_to(place)]
     return max(above)[1]
 
 
-def whole(seed: int, kills: int, stops: int) -> int:
-    """On the local disk and in memory; prints, writes the figures, and tells the exit code."""
+def full(seed: int, kills: int, stops: int) -> int:
+    """Run storms on the local disk and in memory, print and write the figures, and return the exit code."""
     Path("build").mkdir(exist_ok=True)
     places = [Path("build"), *([MEMORY] if MEMORY.is_dir() and file_system(MEMORY) == "tmpfs" else [])]
     verdicts: dict[str, Verdict] = {}
@@ -91,34 +91,32 @@ def whole(seed: int, kills: int, stops: int) -> int:
             shutil.rmtree(folder)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps({name: verdict.figures for name, verdict in verdicts.items()}, indent=2) + "\n")
-    return told(verdicts)
+    return report(verdicts)
 
 
-def told(verdicts: dict[str, Verdict]) -> int:
-    """Prints the table and what is wrong; the exit code."""
+def report(verdicts: dict[str, Verdict]) -> int:
+    """Print the table and the violations; return the exit code."""
     print(f"{'':24}" + "".join(f"{name:>10}" for name in verdicts))
     for row in next(iter(verdicts.values())).figures:
         print(f"{row:24}" + "".join(f"{verdict.figures[row]:>10}" for verdict in verdicts.values()))
     faults = [fault for verdict in verdicts.values() for fault in verdict.faults]
     for invariant, sentence in faults[:100]:
         print(f"{invariant}: {sentence}")
-    print("nothing was violated" if not faults else f"{len(faults)} violations")
+    print("no violations" if not faults else f"{len(faults)} violations")
     return 1 if faults else 0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description="Kills and freezes worker processes, and looks whether anything is lost."
-    )
+    parser = argparse.ArgumentParser(description="Kill and freeze worker processes, and check that nothing is lost.")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    parser.add_argument("--short", type=Path, metavar="FOLDER", help="a short one in this folder only")
-    parser.add_argument("--kills", type=int, default=KILLS, help="on each file system")
-    parser.add_argument("--stops", type=int, default=STOPS, help="on each file system")
+    parser.add_argument("--short", type=Path, metavar="FOLDER", help="run a short storm in this folder only")
+    parser.add_argument("--kills", type=int, default=KILLS, help="the number per file system")
+    parser.add_argument("--stops", type=int, default=STOPS, help="the number per file system")
     options = parser.parse_args()
     if options.short is None:
-        return whole(options.seed, options.kills, options.stops)
+        return full(options.seed, options.kills, options.stops)
     plan = Plan(seed=options.seed, kills=SHORT_KILLS, stops=SHORT_STOPS)
-    return told({file_system(options.short): storm(options.short, plan)})
+    return report({file_system(options.short): storm(options.short, plan)})
 
 
 if __name__ == "__main__":

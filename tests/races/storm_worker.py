@@ -1,7 +1,7 @@
-"""A worker process of a storm: the production worker on the production store, and a witness of what it was promised.
+"""A worker process of a storm: the production worker on the production store, which records every reported success.
 
-Its testimony is a file outside the population, one line as soon as a call has returned. What the population promised
-before the process was killed can thus be compared with what the population holds in the end.
+Its testimony is a file outside the population, with one line as soon as a call has returned. Successes that were
+reported before the process was killed can thus be compared with the population at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.races.plan import Plan
 
 
 class Testimony(logging.Handler):
-    """The file of one process; also hears of lost races, which the worker only mentions in its log."""
+    """The testimony of one process, including lost races, which the worker only writes to its log."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(logging.DEBUG)
@@ -39,9 +39,9 @@ class Testimony(logging.Handler):
 
 
 class Fatal(Files):
-    """Now and then a rename is the last thing that a process does, or would have done.
+    """Files that sometimes kill the process right before or after a rename.
 
-    Signals from outside hardly ever arrive between two system calls that follow each other at once.
+    Signals from outside rarely arrive between two consecutive system calls.
     """
 
     def __init__(self, rng: Random, odds: float, calm: mmap.mmap) -> None:
@@ -59,7 +59,7 @@ class Fatal(Files):
 
 
 class Witnessed(DirectoryPopulation):
-    """Every success that made an individual alive is testified to right after it was reported."""
+    """A population that records every individual that became alive, right after the call has returned."""
 
     testimony: Testimony
 
@@ -76,25 +76,25 @@ class Witnessed(DirectoryPopulation):
 
 
 def live(path: Path, testimony: Path, plan: Plan, number: int, calm: mmap.mmap) -> None:
-    """The whole life of a forked process; ends when it is told to or when the storm itself is gone.
+    """Run a forked process until it is asked to stop or the storm itself is gone.
 
-    `calm` is a byte that all processes share: the storm is over.
+    `calm` is a byte that all processes share; it is set when the storm is over.
     """
     try:
         _work(path, Testimony(testimony), plan, number, calm)
-    except BaseException:  # noqa: BLE001 - the parent's stack must never go on in here
+    except BaseException:  # noqa: BLE001 - the parent's stack must not continue here
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
 
 
 def _work(path: Path, testimony: Testimony, plan: Plan, number: int, calm: mmap.mmap) -> None:
-    parent, told = os.getppid(), []
+    parent, reasons = os.getppid(), []
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: told.append("it was told to"))
+    signal.signal(signal.SIGTERM, lambda *_: reasons.append("it was asked to stop"))
 
     def reason() -> str | None:
-        return told[0] if told else None if os.getppid() == parent else "the storm is gone"
+        return reasons[0] if reasons else None if os.getppid() == parent else "the storm is gone"
 
     evolve(path, Fatal(Random(number), plan.fatal_renames, calm), testimony, plan, number, reason)
 
@@ -102,14 +102,14 @@ def _work(path: Path, testimony: Testimony, plan: Plan, number: int, calm: mmap.
 def evolve(
     path: Path, files: Files, testimony: Testimony, plan: Plan, number: int, reason: Callable[[], str | None]
 ) -> None:
-    """Evolves until there is a reason to stop."""
+    """Evolve until there is a reason to stop."""
     log = logging.getLogger("genepool.evolution.worker")
     log.setLevel(logging.DEBUG)
     log.handlers, log.propagate = [testimony], False
     rng = Random(f"{plan.seed} {number}")
     population = Witnessed.open(path, files=files)
     population.testimony = testimony
-    # Those who train for moments only are in the middle of a write or a rename most of the time.
+    # Workers with very short trainings are in the middle of a write or rename most of the time.
     evaluator = ToyEvaluator(steps=plan.steps, seconds=plan.training * rng.choice((0.1, 1, 4)))
     worker = Worker(
         population,
@@ -123,10 +123,10 @@ def evolve(
 
 
 def read_testimonies(folder: Path) -> tuple[Mapping[str, float], int]:
-    """What all processes testified to: the fitness of whoever became alive, and the number of lost races."""
+    """Return the fitness of every individual that became alive, as testified, and the number of lost races."""
     finished: dict[str, float] = {}
     races = 0
-    for line in _whole_lines(folder):
+    for line in _complete_lines(folder):
         match line.split():
             case ["finished", identity, fitness]:
                 finished[identity] = float(fitness)
@@ -135,7 +135,7 @@ def read_testimonies(folder: Path) -> tuple[Mapping[str, float], int]:
     return finished, races
 
 
-def _whole_lines(folder: Path) -> Iterable[str]:
+def _complete_lines(folder: Path) -> Iterable[str]:
     for path in sorted(folder.iterdir()):
-        # A process may be killed in the middle of a line; it had not been promised to anybody yet.
+        # A process may be killed in the middle of a line, before the caller knew of the success.
         yield from path.read_text().split("\n")[:-1]

@@ -1,4 +1,4 @@
-"""The short form of `make storm`; the long one kills thousands."""
+"""The short form of `make storm`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def test_nothing_is_lost_when_workers_are_killed_and_frozen_at_random(tmp_path: Path) -> None:
-    # A process of its own: it forks its workers, which the test runner's threads would not survive.
+    # A separate process: it forks its workers, which the test runner's threads would not survive.
     command = [sys.executable, "-m", "tests.races.storm", "--short", str(tmp_path), "--seed", "1"]
     root = Path(__file__).parents[2]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root, timeout=1000)

@@ -15,20 +15,20 @@ PATIENCE = 120.0
 
 
 class Crowd:
-    """Always as many workers as planned, whatever happens to them."""
+    """The workers of a storm; dead ones are replaced."""
 
     def __init__(self, plan: Plan, live: Callable[[int], None]) -> None:
         self._plan, self._live = plan, live
         self._rng = Random(plan.seed)
         self.alive: set[int] = set()
         self._wakes: dict[int, float] = {}
-        self._condemned: set[int] = set()
+        self._terminated: set[int] = set()
         self._started = 0
         self.blows: Counter[str] = Counter()
-        self.died_unasked: list[str] = []
+        self.unexpected_exits: list[str] = []
 
     def start(self) -> None:
-        """Forks as many as are missing."""
+        """Fork the missing workers."""
         while len(self.alive) < self._plan.workers:
             self._started += 1
             process = os.fork()
@@ -36,8 +36,8 @@ class Crowd:
                 self._live(self._started)
             self.alive.add(process)
 
-    def rage(self) -> None:
-        """Blow after blow, until there were enough of each kind."""
+    def attack(self) -> None:
+        """Send signals until there were enough of each kind."""
         while self.blows["kill"] < self._plan.kills or self.blows["stop"] < self._plan.stops:
             self._wait(self._rng.expovariate(1 / self._plan.pause))
             (blow,) = self._rng.choices(list(BLOWS), list(BLOWS.values()))
@@ -45,27 +45,27 @@ class Crowd:
             self.start()
 
     def settle(self, seconds: float) -> None:
-        """Wakes everybody, and lets them work in peace."""
+        """Wake all workers and let them work without signals."""
         for process in list(self._wakes):
             self._wake(process)
         self.start()
         self._wait(seconds)
 
     def end(self) -> None:
-        """Asks all to stop and waits for them."""
+        """Ask all workers to stop and wait for them."""
         for process in self.alive:
             os.kill(process, signal.SIGTERM)
-            self._condemned.add(process)
+            self._terminated.add(process)
         deadline = time.monotonic() + PATIENCE
         while self.alive and time.monotonic() < deadline:
             time.sleep(0.02)
-            self._bury()
+            self._reap()
         for process in self.alive:
-            self.died_unasked.append(f"a worker did not stop within {PATIENCE:g} s")
+            self.unexpected_exits.append(f"a worker did not stop within {PATIENCE:g} s")
             os.kill(process, signal.SIGKILL)
 
     def end_at_once(self) -> None:
-        """For when the storm itself fails."""
+        """Kill all workers, if the storm itself fails."""
         for process in self.alive:
             os.kill(process, signal.SIGKILL)
 
@@ -76,12 +76,12 @@ class Crowd:
             for process, at in list(self._wakes.items()):
                 if at <= time.monotonic():
                     self._wake(process)
-            self._bury()
+            self._reap()
 
     def _kill(self) -> None:
         process = self._rng.choice(sorted(self.alive))
         self._wakes.pop(process, None)
-        self._condemned.discard(process)
+        self._terminated.discard(process)
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         self.alive.discard(process)
@@ -96,7 +96,7 @@ class Crowd:
 
     def _terminate(self) -> None:
         process = self._rng.choice(sorted(self.alive))
-        self._condemned.add(process)
+        self._terminated.add(process)
         os.kill(process, signal.SIGTERM)
         self.blows["terminate"] += 1
 
@@ -104,8 +104,8 @@ class Crowd:
         del self._wakes[process]
         os.kill(process, signal.SIGCONT)
 
-    def _bury(self) -> None:
-        """Takes note of those who ended; only those who were told to may do so."""
+    def _reap(self) -> None:
+        """Record the workers that have exited; only those that were asked to may exit."""
         for process in list(self.alive):
             found, status = os.waitpid(process, os.WNOHANG)
             if not found:
@@ -115,6 +115,7 @@ class Crowd:
             code = os.waitstatus_to_exitcode(status)
             if code == -signal.SIGKILL:
                 self.blows["at a rename"] += 1
-            elif process not in self._condemned or code not in (0, -signal.SIGTERM):  # told before it could listen
-                self.died_unasked.append(f"a worker ended by itself with exit code {code}")
-            self._condemned.discard(process)
+            # A code of -SIGTERM means that the signal came before its handler was installed.
+            elif process not in self._terminated or code not in (0, -signal.SIGTERM):
+                self.unexpected_exits.append(f"a worker ended by itself with exit code {code}")
+            self._terminated.discard(process)

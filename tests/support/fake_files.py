@@ -1,12 +1,12 @@
-"""A file system in memory that does what real ones are allowed to do: lie in listings, lose replies, lose power.
+"""A file system in memory that does what real ones may do: lie in listings, lose replies, lose power.
 
-* Each client keeps listings and the directories behind names; it may use an old listing for a while, and a path whose
-  directory was renamed by somebody else may still lead it there (a network client's cache). Its own changes are fresh.
+* Each client caches listings and the directories behind names, like a network client. It may use an old listing for a
+  while, and the old path of a directory that another client renamed may still lead there. Its own changes are fresh.
 * A directory's changes and a file's bytes are durable only after a sync. At a power loss each directory keeps a prefix
   of its unsynced changes, independently of the others, and each file some of its unsynced bytes.
 * Faults are decided by a `meddle` hook, called before every system call with its name and arguments.
 
-Everything is decided by one random generator, so a seed repeats a history.
+One random generator decides everything, so a seed repeats a history.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PORT = (*NAMES, *CONTENTS, "free_bytes")
 
 
 class Crash(BaseException):
-    """The process is gone; nothing that it had planned happens any more."""
+    """The process is gone: nothing after this call happens."""
 
 
 class Folder:
-    """A directory: its names now, its names on the disk, and what happened in between."""
+    """A directory: its names now, its names on the disk, and the changes in between."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Folder | Document] = {}
@@ -71,7 +71,7 @@ class Document:
 
     def lose_power(self, rng: random.Random) -> None:
         if self.data != self.durable:
-            # The length may arrive without the bytes, or some of the bytes, or nothing.
+            # The length may reach the disk without the bytes, or with some of them, or not at all.
             kept = rng.randint(min(len(self.durable), len(self.data)), len(self.data))
             torn = bytearray(self.data[:kept])
             if rng.random() < 0.3:
@@ -82,7 +82,7 @@ class Document:
 
 
 class Disk:
-    """What all clients share."""
+    """The disk that all clients share."""
 
     def __init__(self) -> None:
         self.root = Folder()
@@ -91,7 +91,7 @@ class Disk:
         self.root.lose_power(rng)
 
     def sync(self, node: Folder | Document | None = None) -> None:
-        """Everything that is there now was there long ago."""
+        """Make everything durable."""
         node = node or self.root
         node.sync()
         for child in node.entries.values() if isinstance(node, Folder) else ():
@@ -273,7 +273,7 @@ class FakeFiles(Files):
         self._folder(path).sync()
 
     def spread(self, path: str) -> None:
-        """A hint that changes nothing here."""
+        """Do nothing: the hint has no effect here."""
 
     def free_bytes(self, path: str) -> int:
         return 0  # no reserve: it would be copied for every seed

@@ -1,6 +1,6 @@
-"""The strangers' corpus: what somebody else's program, a damaged disk or a joker may leave in a population directory.
+"""A corpus of foreign entries: what other programs, a damaged disk or a prankster may leave in a population directory.
 
-Each case is a name and a function that puts the stranger in place; it is given the place of a healthy population.
+Each case is a name and a function that puts the entry into a healthy population.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from genepool.testing import make_birth, make_weights
 
 
 class Place(NamedTuple):
-    """A healthy population and one individual in each state to spoil."""
+    """A healthy population and one individual in each state to damage."""
 
     root: Path
     worker: DirectoryPopulation
@@ -47,7 +47,7 @@ TRAP = Path(tempfile.gettempdir()) / "genepool-was-tricked"
 
 
 def cases() -> Iterator[Case]:
-    """Every case, each with a name of its own."""
+    """Yield all cases; their names are unique."""
     yield from _foreign_names()
     yield from _foreign_kinds()
     yield from _empty_individuals()
@@ -57,7 +57,7 @@ def cases() -> Iterator[Case]:
     yield from _elsewhere()
 
 
-# Names that are not ours.
+# Foreign names.
 
 
 def _foreign_names() -> Iterator[Case]:
@@ -132,7 +132,7 @@ def _touch(path: bytes) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
 
 
-# Valid names on the wrong kind of thing.
+# Valid names of the wrong type of file.
 
 
 def _foreign_kinds() -> Iterator[Case]:
@@ -159,7 +159,7 @@ _VALID_NAMES = {
     "F": f"F1_{ID}_1_{WHO}-dna",
     "X": f"X1_{ID}_{WHO}",
     "t": f"t1_{ID}_{WHO}",
-    "last-epoch": f"T1_{ID}_99999_9_free0000",
+    "last-claim": f"T1_{ID}_99999_9_free0000",
 }
 
 
@@ -182,7 +182,7 @@ def _empty_individuals() -> Iterator[Case]:
         )
 
 
-# Records that are not what they should be.
+# Damaged records.
 
 _GARBAGE: dict[str, bytes] = {
     "empty": b"",
@@ -317,7 +317,7 @@ def _spoiled_files() -> Iterator[Case]:
         yield f"checkpoint-of-step-{step}", lambda p, name=name: (p.path(p.training) / name).write_bytes(b"x")
     yield "attempt-as-a-directory", lambda p: (p.path(p.training) / f"r1-{WHO}").mkdir()
     yield "checkpoint-with-a-wrong-hash", _false_checkpoint
-    yield "stranger-inside", lambda p: (p.path(p.alive) / "notes.txt").write_text("mine")
+    yield "foreign-file-inside", lambda p: (p.path(p.alive) / "notes.txt").write_text("mine")
     yield "symlink-inside-the-dead", lambda p: (p.path(p.dead) / "home").symlink_to(p.path(p.alive))
     yield (
         "duplicate-id",
@@ -347,9 +347,9 @@ def _lose_the_attempt(place: Place) -> None:
 
 def _elsewhere() -> Iterator[Case]:
     def worker_of(place: Place) -> Path:
-        stranger = place.root / "workers" / WHO
-        stranger.mkdir()
-        return stranger
+        foreign = place.root / "workers" / WHO
+        foreign.mkdir()
+        return foreign
 
     yield "file-in-root", lambda p: (p.root / "notes.txt").write_text("mine")
     yield "file-in-pop", lambda p: (p.root / "pop" / "notes.txt").write_text("mine")
@@ -371,7 +371,7 @@ def _elsewhere() -> Iterator[Case]:
 
 
 def healthy(root: Path, worker: DirectoryPopulation) -> Place:
-    """The population that the strangers come to."""
+    """Create the population that the entries are added to."""
     files = {names.WEIGHTS: make_weights()}
     parent = worker.finish(worker.create(make_birth(1)), fitness=0.4, files=files)
     alive = worker.finish(worker.create(make_birth(2)), fitness=0.5, files=files)

@@ -1,4 +1,4 @@
-"""The production worker in the toy worker's place: the same few handles, and nothing of it replaced."""
+"""The production worker, unchanged, with the interface of the toy worker."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from genepool.testing import ToyEvaluator
 from tests.support.toy_worker import Acknowledged
 
 STEPS, SECONDS = 3, 150.0
-"""Of a training: time enough for others to act in between, and for a checkpoint."""
+"""Steps and duration of a training: long enough for other workers to act in between, and for a checkpoint."""
 
 
 class ProductionWorker:
-    """Runs `genepool.evolution.Worker` a step at a time."""
+    """Runs `genepool.evolution.Worker` one step at a time."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ProductionWorker:
     ) -> None:
         self.population, self.rng, self.finished = population, rng, finished
         self.hand_over = 0.05
-        self.told = False
+        self.stopping = False
         self._left = 0
         self._in_training = False
         self._toy = ToyEvaluator(steps=STEPS, seconds=SECONDS, sleep=sleep)
@@ -47,7 +47,7 @@ class ProductionWorker:
         )
 
     def try_step(self) -> None:
-        """One round of the worker's endless loop, whatever comes of it."""
+        """Run one iteration of the worker's loop."""
         self._left = 1
         self._worker.run()
 
@@ -61,8 +61,8 @@ class ProductionWorker:
 
     def _reason_to_stop(self) -> str | None:
         if self._in_training:
-            self.told = self.rng.random() < self.hand_over
-            return "it was told to" if self.told else None
+            self.stopping = self.rng.random() < self.hand_over
+            return "it was asked to stop" if self.stopping else None
         self._left -= 1
         return "the step is over" if self._left < 0 else None
 

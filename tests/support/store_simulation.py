@@ -1,8 +1,8 @@
 """Deterministic simulation: real worker code over a fake file system, one system call at a time.
 
-Every worker is a thread that waits for the baton before each of its system calls; whoever holds it draws, from the one
-seeded generator, who is next, who freezes, crashes or meets an error, and when the power fails. The same seed is the
-same history. Afterwards the faults end, workers get time to repair, and the invariants are checked.
+Every worker is a thread that waits for its turn before each system call. One seeded generator decides which worker is
+next, which one freezes, crashes or meets an error, and when the power fails, so a seed repeats a history. Afterwards
+the faults end, workers get time for repairs, and the invariants are checked.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tests.support.toy_worker import ToyWorker
 
 ROOT = "/exp"
 JUMPS = (-86_400.0, -3_600.0, 3_600.0, 86_400.0, 365 * 86_400.0)
-"""Seconds by which a clock on a wall is put forward or back."""
+"""Seconds by which a wall clock is set forward or back."""
 ERRORS = (errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EACCES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How rough a simulation is; probabilities are per system call."""
+    """The parameters of a simulation; probabilities are per system call."""
 
     workers: int = 8
     size: int = 8
@@ -42,7 +42,7 @@ class Plan:
     calls: int = 2_000
     lease: float = 500.0
     pace: float = 2.0
-    """Seconds that a system call takes at most."""
+    """The longest duration of a system call in seconds."""
     durability: str = "safe"
     stale: float = 0.3
     crash: float = 0.002
@@ -51,17 +51,17 @@ class Plan:
     lost_reply: float = 0.004
     power_loss: float = 0.0
     clock_jump: float = 0.0
-    """Of the clock on a worker's wall."""
+    """The probability that a worker's wall clock is changed."""
     founders: int = 0
-    """Steps that one worker makes in peace before the others join."""
+    """Steps that one worker makes without faults before the others join."""
     production: bool = False
-    """Whether the production worker is simulated, or the toy, which does odder things."""
+    """Whether to simulate the production worker or the toy, which behaves more oddly."""
 
 
 def with_shards(number: int) -> AbstractContextManager[object]:
-    """Experiments that are created meanwhile have so many shards, whatever their size.
+    """Create experiments with this number of shards, whatever their size.
 
-    How rough a history is depends on it: with more shards than were meant, most of its calls are listings.
+    The faults of a history depend on it: with many shards most calls are listings.
     """
     return mock.patch.object(manifest, "shards_for", lambda _: number)
 
@@ -110,7 +110,7 @@ class Simulation:
     # Running.
 
     def run(self) -> Report:
-        """The rough part, the repair, and the verdict."""
+        """Run with faults, then without, and check the invariants."""
         if self.plan.founders:
             self._found()
         for turn in self._turns:
@@ -138,7 +138,7 @@ class Simulation:
                 try:
                     self._incarnation(number)
                 except Crash:
-                    # Somebody starts it again, some time later.
+                    # It is restarted some time later.
                     self.crashes += 1
                     self._wakes[number] = self.now + self.rng.random() * self.plan.lease
                 except GenepoolError:
@@ -166,7 +166,7 @@ class Simulation:
 
         population = self.kind.open(ROOT, files=self.client(meddle, self.plan.stale, number))
         worker = self._worker(population, sleep)
-        while not worker.told:
+        while not worker.stopping:
             worker.try_step()
 
     def _worker(self, population: DirectoryPopulation, sleep: Callable[[float], None]) -> ToyWorker | ProductionWorker:
@@ -233,7 +233,7 @@ class Simulation:
         return result
 
     def _look_at_the_damage(self) -> None:
-        """Before any worker can hide it by putting it into quarantine; without syncs there may be some."""
+        """Check before a worker quarantines the damage; without syncs there may be some."""
         if self.plan.durability == "fast":
             self.finished.clear()
             return
@@ -244,7 +244,7 @@ class Simulation:
         self.trace.update(f"{number} {name} {arguments[0]}\n".encode())
         if name == "rename" and arguments[1].count("/") == 4 and "/pop/" in arguments[1]:
             new = arguments[1].rpartition("/")[2]
-            # Collectors may pass an archived individual to and fro before it is gone; nothing can follow from that.
+            # Collectors may rename an archived individual back and forth before it is gone, without consequences.
             if new in self.used_names and not new.startswith("X"):
                 self.problems.append(f"the name {new} was used twice")
             self.used_names.add(new)
@@ -253,7 +253,7 @@ class Simulation:
     # Afterwards.
 
     def _settle(self) -> None:
-        """Two workers without faults get two leases and a bit: all must be repaired by then."""
+        """Give two workers without faults a little more than two leases, in which they must repair everything."""
         workers = [self._worker(self.kind.open(ROOT, files=self.client()), lambda _: None) for _ in range(2)]
         for worker in workers:
             worker.hand_over = 0.0
@@ -270,6 +270,6 @@ class Simulation:
                 with contextlib.suppress(StepAbandoned):
                     workers[0].population.weights(individual)
             elif individual.state is State.TRAINING:
-                self.problems.append(f"{individual} is still in training, after two leases and a bit")
+                self.problems.append(f"{individual} is still in training after more than two leases")
         for worker in workers:
             worker.population.close()

@@ -1,4 +1,4 @@
-"""A worker reduced to what the population sees of it: the smallest loop that uses every operation."""
+"""A worker reduced to its use of the population: the smallest loop that uses every operation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Acknowledged = dict[str, float]
 
 
 class ToyWorker:
-    """Evolves a population towards a set-point; training is a hash."""
+    """Evolves a population towards a set-point; its training is a hash."""
 
     def __init__(self, population: Population, rng: random.Random, size: int, finished: Acknowledged) -> None:
         self.population = population
@@ -23,10 +23,10 @@ class ToyWorker:
         self.finished = finished
         self.steps = 0
         self.hand_over = 0.05
-        self.told = False
+        self.stopping = False
 
     def try_step(self) -> bool:
-        """A step, as a real worker would try it; False if it was abandoned."""
+        """Try one step; return False if it was abandoned."""
         self.steps += 1
         try:
             self.population.heartbeat("step", self.steps)
@@ -92,7 +92,7 @@ class ToyWorker:
         try:
             alive = population.finish(mine, fitness=fitness, metrics={"steps": begun}, files={WEIGHTS: weights})
         except StorageError:
-            # The way to try again is a new attempt: it also finds out whether the first one got through.
+            # A new attempt is the way to try again: it also finds out whether the first one succeeded.
             alive = population.take_over(mine)
             if alive.state is State.TRAINING:
                 alive = population.finish(alive, fitness=fitness, files={WEIGHTS: weights})
