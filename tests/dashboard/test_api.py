@@ -261,7 +261,7 @@ def test_changes_need_the_token(client, key, place):
     status, answer = client.order(key, {"set": {"breeding.mutations": "3"}}, client.token)
     assert (status, answer["settings_version"]) == (200, before + 1)
     assert Experiment.open(place / "one").settings().breeding.mutations == 3
-    assert client.status(key)["changes"][-1]["values"] == {"mutations": [1, 3]}
+    assert client.status(key)["changes"][-1]["values"] == {"breeding.mutations": [1, 3]}
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_mutations_can_be_raised_and_workers_stopped(client, place):
     assert client.status(key)["changes"][-1]["label"] == "weights reset"
     assert client.order(key, {"stop": True}, client.token)[0] == 200
     settings = Experiment.open(place / "deeper/two").settings()
-    assert settings.individuals == 8
+    assert settings.budget.individuals == 8
     assert client.status(key)["state"] == "finished"
 
 
