@@ -15,13 +15,10 @@ import torch
 from genepool.cli.text import table
 from genepool.data import open_source
 from genepool.data.dataset import prepare
-from genepool.dna import DNA, codec, initial, requirements
-from genepool.dna.zoo import zoo
+from genepool.dna import DNA, codec, initial, requirements, zoo
 from genepool.evaluation import Training
+from genepool.nn import Model, TrainingRun, prepare_process
 from genepool.nn.batches import Batches
-from genepool.nn.device import prepare_process
-from genepool.nn.model import Model
-from genepool.nn.trainer import TrainingRun
 
 ROUNDS = 3
 SECONDS = 1.0

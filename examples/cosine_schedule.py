@@ -8,7 +8,7 @@ learning rate. It must be a pure function: a training that another worker takes 
 
 import math
 
-from genepool.nn.schedules import SCHEDULES
+from genepool.nn import SCHEDULES
 
 
 @SCHEDULES.register("cosine")

@@ -32,11 +32,7 @@ from genepool.data.dataset import prepare
 from genepool.data.paths import save_file
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
 from genepool.experiment import Experiment
-from genepool.export import source as safetensors_form
-from genepool.export.facts import Facts
-from genepool.export.network import Network
-from genepool.export.publish import read_model
-from genepool.export.trained_model import image_files, read_image
+from genepool.export import Facts, Network, document, image_files, metadata, read_document, read_image, read_model
 from genepool.registry import load as load_plugins
 
 IMAGES = "images.npz"
@@ -277,16 +273,16 @@ class ImageClassifier:
         plain = {k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in self.get_params().items()}
         labels = tuple(self.classes_.tolist())
         note = _Note(parameters=plain, scale=self._scale, kind=self.classes_.dtype.str, labels=labels)
-        return safetensors_form.document(network, facts, **{NOTE: msgspec.json.encode(note).decode()})
+        return document(network, facts, **{NOTE: msgspec.json.encode(note).decode()})
 
     def _restored(self, data: bytes) -> ImageClassifier:
         try:
-            note = msgspec.json.decode(safetensors_form.metadata(data)[NOTE], type=_Note)
+            note = msgspec.json.decode(metadata(data)[NOTE], type=_Note)
             self.set_params(**_plain_parameters(note))
             labels = _labels_again(note)
         except (KeyError, msgspec.MsgspecError, TypeError, ValueError):
             raise DataError("These are a model's weights, but not a saved ImageClassifier.") from None
-        self.facts_, self._network = safetensors_form.read_document(data)
+        self.facts_, self._network = read_document(data)
         if len(labels) != len(self.facts_.classes):
             raise DataError("The saved ImageClassifier has other classes than its network; save it again.")
         self._scale, self.classes_ = note.scale, labels

@@ -1,17 +1,13 @@
-"""Names for the things that users choose by name, and the plugins that add to them.
+"""Things that users choose by name, the plugins that add to them, and names that are imported on first use.
 
-Users' own ideas: modules whose import registers mutations, selections, schedules or data sets under names.
+A registry maps names to objects. This package and plugins fill it by decorator. Other packages may add single objects
+through an entry point, which is loaded only when its name is used, so that a broken package affects only its users.
 
-Only three things name such a module: the command line (`--plugin`), the environment (GENEPOOL_PLUGINS) and installed
-packages (entry point group `genepool.registry`). An experiment's directory asks for names and never brings code: what
-its settings say is looked up among what this process has, and is never a module, a file or a path to import. A package
-that is installed while a worker runs is found when the settings change (`look_again`).
-
-Names for things that users choose by name, from this package or from another one.
-
-A registry maps a name to an object. Its own package and plugins fill it by decorator; other packages
-may also add single objects through an entry point, which is loaded only when its name is asked for: a broken plug-in
-cannot break those who do not use it.
+A plugin is a module whose import registers mutations, selections, schedules or data sets. Only the command line
+(`--plugin`), the environment (GENEPOOL_PLUGINS) and installed packages (entry point group `genepool.registry`) can name
+one. An experiment's directory never brings code: the names in its settings are looked up among those that this process
+has, and are never imported as a module, file or path. A package installed while a worker runs is found when the
+settings change (`forget_installed`).
 """
 
 from __future__ import annotations
@@ -22,26 +18,43 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from genepool.errors import SettingsError, shown
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 VARIABLE = "GENEPOOL_PLUGINS"
-"""Modules and files, between colons (semicolons on Windows), as in PATH."""
+"""Modules and files, separated as in PATH."""
 GROUP = "genepool.registry"
 
 
+def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+    """Return a `__getattr__` for a package that imports its public names, given by module, on first use.
+
+    So `import genepool` and commands that do not train never load torch.
+    """
+    module_of = {name: module for module, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        return getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+
+    return get
+
+
 def named_by_environment() -> list[str]:
-    """What the environment asks for."""
+    """Return the plugins named in the environment."""
     return [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
 
 
 def load(names: Iterable[str]) -> None:
-    """Imports each, a module's name or the path of a .py file, once; what fails is one sentence."""
+    """Import plugins, given as module names or paths of .py files, once each."""
     for name in names:
         try:
             _load_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
@@ -58,7 +71,7 @@ def _load_file(path: Path) -> None:
         return
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ImportError("it is no Python file")
+        raise ImportError("it is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -78,12 +91,14 @@ def _cause(name: str, error: BaseException) -> str:
 
 @cache
 def offered(group: str) -> tuple[EntryPoint, ...]:
-    """What installed packages offer in a group."""
+    """Return the entry points of installed packages in a group."""
+    from importlib.metadata import entry_points
+
     return tuple(entry_points(group=group))
 
 
-def look_again() -> None:
-    """Forgets what was installed when somebody last asked: packages may have come since."""
+def forget_installed() -> None:
+    """Forget which packages were installed, so that new ones are found."""
     importlib.invalidate_caches()
     offered.cache_clear()
     load_installed.cache_clear()
@@ -91,16 +106,15 @@ def look_again() -> None:
 
 @cache
 def load_installed() -> tuple[str, ...]:
-    """Imports what installed packages offer; returns a sentence for each that fails.
+    """Import the plugins of installed packages and return a sentence for each that fails.
 
-    Asked for only when somebody uses a name that is not known otherwise: a broken package, or a slow one, is nobody's
-    trouble but its users'.
+    Called only for a name that is not known otherwise, so that broken or slow packages affect only their users.
     """
     faults = []
     for point in offered(GROUP):
         try:
             point.load()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - told to whoever misses what it should have brought
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - reported with the unknown name
             faults.append(f"The installed plugin '{shown(point.name)}' cannot be loaded: {_cause(point.value, error)}")
     return tuple(faults)
 
@@ -109,13 +123,13 @@ T = TypeVar("T")
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """The end of a sentence about an unknown name: the likeliest meant one, or all of them."""
+    """Return the end of a sentence about an unknown name: the closest known name, or all of them."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}."
 
 
 class Registry(Generic[T]):
-    """Name -> object; refuses a second owner of a name."""
+    """A mapping from names to objects; each name can be registered only once."""
 
     def __init__(self, noun: str, group: str) -> None:
         self.noun = noun
@@ -123,7 +137,7 @@ class Registry(Generic[T]):
         self._objects: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator that puts an object under a name."""
+        """Register an object under a name, as a decorator."""
 
         def put(thing: T) -> T:
             if name in self._objects:
@@ -146,7 +160,7 @@ class Registry(Generic[T]):
         return found
 
     def names(self) -> list[str]:
-        """Every name, our own first, each in order of registration."""
+        """Return all names, our own first, in order of registration."""
         return [*self._objects, *sorted(self._entry_points)]
 
     def __iter__(self) -> Iterator[str]:
@@ -158,7 +172,7 @@ class Registry(Generic[T]):
         return name in self._objects or name in self._entry_points
 
     def get(self, name: str) -> T:
-        """The object of that name; an unknown one is refused with the nearest known name."""
+        """Return the object of that name; an unknown name is refused with the closest known one."""
         known = name in self
         if name in self._objects:
             return self._objects[name]

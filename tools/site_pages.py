@@ -22,8 +22,7 @@ from msgspec.inspect import BoolType, DictType, FloatType, IntType, LiteralType
 from pygments.formatters import HtmlFormatter
 
 from genepool.cli import cli
-from genepool.mutations import MUTATIONS
-from genepool.mutations.base import ELEVEN
+from genepool.mutations import ELEVEN, MUTATIONS
 from genepool.settings import FIELDS, PRESETS, SECTIONS, by_name
 from genepool.settings.sections import Field
 

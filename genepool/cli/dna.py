@@ -11,11 +11,8 @@ import click
 
 from genepool.cli.options import CHANNELS, JSON, PLUGIN, json_text
 from genepool.cli.text import amount, numbers, table
-from genepool.data.paths import save_file
-from genepool.dna import DNA, Conv, Shape, codec
-from genepool.dna.flops import CLASSIFIER, Requirements
-from genepool.dna.flops import requirements as requirements_of
-from genepool.dna.shapes import Shapes, shapes
+from genepool.dna import CLASSIFIER, DNA, Conv, Requirements, Shape, Shapes, codec, shapes
+from genepool.dna import requirements as requirements_of
 
 
 @click.group()
@@ -57,7 +54,7 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
         names.append(name)
     click.echo(f"mutations: {', '.join(names)}", err=True)
     if out is not None:
-        save_file(out, codec.encode(child).encode() + b"\n", "DNA")
+        _write(child, out)
     if as_json:
         click.echo(json_text({"mutations": names, "seed": seed, "dna": msgspec.Raw(codec.encode(child).encode())}))
     elif out is None:
@@ -70,17 +67,23 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
 def zoo(name: str, channels: int, out: Path | None) -> None:
     """Prints a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
-    from genepool.dna.zoo import zoo as network
+    from genepool.dna import zoo as network
 
     individual = network(name, channels)
     if out is None:
         click.echo(codec.encode(individual))
     else:
-        save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
+        _write(individual, out)
 
 
 def _read(file: Path) -> DNA:
     return codec.decode(sys.stdin.buffer.read(codec.MAX_BYTES + 1)) if str(file) == "-" else codec.read(file)
+
+
+def _write(individual: DNA, out: Path) -> None:
+    from genepool.data.paths import save_file
+
+    save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
 
 
 def _facts(individual: DNA, image: Shape, classes: int, batch: int) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def ensemble(
     from genepool.experiment import Experiment
     from genepool.experiment.ensemble import check_same_data
     from genepool.experiment.ensemble import ensemble as make
-    from genepool.export.publish import check_target
+    from genepool.export import check_target
 
     experiments = [Experiment.open(directory) for directory in directories]
     check_same_data(experiments)

@@ -39,7 +39,7 @@ def export(
     from genepool.data.dataset import prepare
     from genepool.experiment import Experiment
     from genepool.experiment.best import model_to_export
-    from genepool.export.publish import check_target, write_model
+    from genepool.export import check_target, write_model
 
     experiment = Experiment.open(directory)
     target = check_target(experiment.path.resolve().name, name, out, force)

@@ -26,7 +26,7 @@ def migrate(home: Path, abroad: Path, best: int, data_dir: Path | None, device: 
     """
     from genepool.experiment import Experiment
     from genepool.experiment.migration import migrate as move
-    from genepool.nn.device import prepare_process
+    from genepool.nn import prepare_process
 
     prepare_process(1)
     moved = move(Experiment.open(home), Experiment.open(abroad), best, data_dir, device)

@@ -15,7 +15,7 @@ from genepool.cli.options import DATA_DIR, JSON, PLUGIN, json_text
 from genepool.cli.text import percent
 
 if TYPE_CHECKING:
-    from genepool.export.trained_model import Prediction, TrainedModel
+    from genepool.export import Prediction, TrainedModel
 
 
 @click.command()
@@ -32,7 +32,7 @@ def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | No
 
     An image that cannot be read gets a sentence, the others are predicted, and the exit code is 1.
     """
-    from genepool.export.trained_model import image_files
+    from genepool.export import image_files
 
     found = _model(model, data_dir).predict_files(image_files(images), top)
     sys.exit(1 if (_as_json if as_json else _as_text)(found) else 0)
@@ -45,7 +45,7 @@ def _model(path: Path, data_dir: Path | None) -> TrainedModel:
         with download_progress() as progress:
             return Experiment.open(path).model(data_dir=data_dir, progress=progress)
 
-    from genepool.export.trained_model import TrainedModel
+    from genepool.export import TrainedModel
 
     return TrainedModel.load(path)
 

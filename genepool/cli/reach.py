@@ -12,7 +12,7 @@ from genepool.cli.options import CHANNELS, JSON, json_text
 from genepool.cli.text import table
 
 if TYPE_CHECKING:
-    from genepool.mutations.route import Step
+    from genepool.mutations import Step
 
 SHORT = 30
 """Steps that are printed without being asked for."""
@@ -31,8 +31,8 @@ def reach(name: str, channels: int, everything: bool, as_json: bool) -> None:
     Each is one of the paper's eleven with the random numbers that it draws. They are applied by the mutations' own
     code, and where they end is compared with the architecture that was asked for.
     """
-    from genepool.mutations.route import reach as route_to
-    from genepool.mutations.route import target
+    from genepool.mutations import reach as route_to
+    from genepool.mutations import target
 
     goal, note = target(name, channels)
     steps = route_to(goal).steps

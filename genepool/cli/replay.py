@@ -29,7 +29,7 @@ def replay(directory: Path, identity: str, data_dir: Path | None, device: str, t
     from genepool.experiment import Experiment
     from genepool.experiment.best import choose
     from genepool.experiment.replay import replay as repeat
-    from genepool.nn.device import prepare_process
+    from genepool.nn import prepare_process
 
     experiment = Experiment.open(directory)
     history = experiment.history()

@@ -33,7 +33,7 @@ from genepool.data.free_memory import at_a_time
 from genepool.data.paths import cache_folder
 from genepool.data.source import Development, Images, Source
 from genepool.data.splits import channel_moments, proportional_order, stratified_split
-from genepool.dna.shapes import Shape
+from genepool.dna import Shape
 from genepool.errors import DataError, shown
 
 FORMAT = 1

@@ -1,12 +1,42 @@
-"""DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its cost. No torch in here."""
+"""DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its requirements. No torch.
 
-from genepool.dna.codec import decode, encode, encode_in_a_line, read
-from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex
-from genepool.dna.flops import Capacity, Requirements, capacity, individual_flops, requirements
+graph       the DNA itself
+elements    vertices and edges
+validation  the rules that every DNA obeys
+topology    graph functions
+shapes      the shapes of all activations; rounded widths
+flops       parameters, FLOPs and memory
+step_time   the estimated time of a training step
+codec       DNA as JSON
+zoo         the initial network and known architectures
+"""
+
+from genepool.dna import codec
+from genepool.dna.codec import decode, encode, encode_in_a_line
+from genepool.dna.elements import (
+    BACKBONE_PRECEDENCE,
+    SKIP_PRECEDENCE,
+    Conv,
+    Edge,
+    Identity,
+    Vertex,
+    round_half_up,
+)
+from genepool.dna.flops import (
+    CLASSIFIER,
+    PROCESS_MEMORY,
+    VALIDATION_BATCH,
+    Capacity,
+    Requirements,
+    capacity,
+    individual_flops,
+    requirements,
+)
 from genepool.dna.graph import DNA
 from genepool.dna.shapes import Shape, Shapes, cropped, in_steps, shapes
 from genepool.dna.step_time import StepTime, step_time
-from genepool.dna.zoo import initial
+from genepool.dna.topology import reachable, topological_order
+from genepool.dna.zoo import INPUT, OUTPUT, ZOO, initial, modest, resnet, wide_resnet, zoo
 
 __all__ = [
     "DNA",
@@ -16,21 +46,38 @@ __all__ = [
     "Identity",
     "BACKBONE_PRECEDENCE",
     "SKIP_PRECEDENCE",
-    "initial",
-    "Shape",
-    "Shapes",
-    "shapes",
-    "Requirements",
-    "requirements",
-    "StepTime",
-    "step_time",
-    "Capacity",
-    "capacity",
-    "cropped",
-    "in_steps",
-    "individual_flops",
+    "round_half_up",
+    "reachable",
+    "topological_order",
+    # JSON
+    "codec",
     "encode",
     "encode_in_a_line",
     "decode",
-    "read",
+    # shapes
+    "Shape",
+    "Shapes",
+    "shapes",
+    "cropped",
+    "in_steps",
+    # requirements
+    "Requirements",
+    "requirements",
+    "Capacity",
+    "capacity",
+    "individual_flops",
+    "StepTime",
+    "step_time",
+    "CLASSIFIER",
+    "PROCESS_MEMORY",
+    "VALIDATION_BATCH",
+    # known networks
+    "INPUT",
+    "OUTPUT",
+    "ZOO",
+    "initial",
+    "modest",
+    "resnet",
+    "wide_resnet",
+    "zoo",
 ]

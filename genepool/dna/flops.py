@@ -35,9 +35,9 @@ from genepool.dna.elements import Conv, Vertex
 from genepool.dna.graph import DNA
 from genepool.dna.shapes import Shape, shapes
 
-PROCESS = 320 * 2**20
+PROCESS_MEMORY = 320 * 2**20
 """Bytes of an idle worker: Python, torch and its compiled convolutions. Memory-mapped images are shared."""
-VALIDATED = 100
+VALIDATION_BATCH = 100
 """Images per validation batch. On CPUs the speed hardly depends on it, but the memory does."""
 _ELEMENT = 32 * 1024
 """Bytes per vertex or edge of any size: modules, tensor headers, records for gradients."""
@@ -107,9 +107,9 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
         kept, waiting = sum(item.kept for item in items), sum(item.waiting for item in items)
         passing = _PASSING * max(item.passing for item in items)
         training = int(_FRAGMENTS * (kept + waiting)) + passing
-        validation = (int(_FRAGMENTS * waiting) + passing) * VALIDATED // self.batch
+        validation = (int(_FRAGMENTS * waiting) + passing) * VALIDATION_BATCH // self.batch
         values = max(training, validation) + max(item.buffers for item in items) + _WEIGHTS * self.parameters
-        return PROCESS + _ELEMENT * len(items) + 4 * values
+        return PROCESS_MEMORY + _ELEMENT * len(items) + 4 * values
 
     @property
     def forward(self) -> Flops:

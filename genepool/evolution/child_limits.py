@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from genepool.dna import DNA, Capacity, Shape, StepTime, capacity, cropped, step_time
-from genepool.dna.zoo import modest as modest_network
+from genepool.dna import modest as modest_network
 from genepool.errors import ModelTooLargeError
 from genepool.evaluation import Limits, TrainingBudget
 from genepool.evolution.training import dna_of, training_budget_of

@@ -19,8 +19,7 @@ from genepool.evolution.child_limits import ChildLimits, IsAllowed
 from genepool.evolution.departures import WeightReset
 from genepool.evolution.selection import DRAWS, draw_pair
 from genepool.evolution.training import Job, dna_of
-from genepool.mutations import ELEVEN, mutate
-from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, own_odds
+from genepool.mutations import ADOPTION, ELEVEN, FUSION, MIXTURE, drifted, fuse, mutate, own_odds
 from genepool.population import Birth, Individual, Population
 
 if TYPE_CHECKING:

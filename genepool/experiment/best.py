@@ -25,8 +25,7 @@ from genepool.experiment import Experiment
 if TYPE_CHECKING:
     from genepool.data import Source
     from genepool.data.dataset import Dataset
-    from genepool.export.facts import Member
-    from genepool.export.publish import ModelToExport
+    from genepool.export import Member, ModelToExport
 
 FOLDER = "best"
 
@@ -111,11 +110,7 @@ def measured_before(experiment: Experiment, identity: str) -> float | None:
 def measure(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
     """Measure the test accuracy of an individual with these weights. Workers never call this."""
     from genepool.data.dataset import prepare
-    from genepool.nn.device import choose_device
-    from genepool.nn.evaluator import TorchEvaluator
-    from genepool.nn.final_test import test_accuracy
-    from genepool.nn.inheritance import inherit_weights
-    from genepool.nn.weights import from_bytes
+    from genepool.nn import TorchEvaluator, choose_device, from_bytes, inherit_weights, test_accuracy
 
     data = prepare(source)
     settings = experiment.settings(row.birth.settings_version)
@@ -153,10 +148,8 @@ def model_to_export(
     experiment: Experiment, history: History, identities: Sequence[str], data: Dataset
 ) -> ModelToExport:
     """Prepare the best individual, the one given, or several as an ensemble, with their weights."""
-    from genepool.export.facts import Facts, Search, digest_of
-    from genepool.export.network import build, restore
-    from genepool.export.publish import ModelToExport
-    from genepool.nn.weights import from_bytes
+    from genepool.export import Facts, ModelToExport, Search, build, digest_of, restore
+    from genepool.nn import from_bytes
 
     rows = [find(history.rows, identity) for identity in identities] or [choose(experiment, history)]
     if len({row.id for row in rows}) < len(rows):
@@ -201,7 +194,7 @@ def _weights(experiment: Experiment, row: Row) -> bytes:
 
 
 def _member(history: History, row: Row, data: Dataset) -> Member:
-    from genepool.export.facts import Ancestor, Member
+    from genepool.export import Ancestor, Member
 
     dna = row.dna
     needs = requirements(dna, data.image, len(data.classes), 1)

@@ -23,7 +23,7 @@ from genepool.population import State
 if TYPE_CHECKING:
     from genepool.data import Source
     from genepool.data.dataset import Dataset
-    from genepool.export.publish import ModelToExport
+    from genepool.export import ModelToExport
 
 Answers = NDArray[np.float32]
 """Probabilities (networks, images, classes)."""
@@ -83,9 +83,8 @@ def ensemble(
     experiments: Sequence[Experiment], *, top: int, source: Source, data: Dataset, name: str, target: Path
 ) -> Ensemble:
     """Choose the fittest networks, test each of them and the ensemble, and write one model."""
-    from genepool.export.network import accuracy
-    from genepool.export.publish import write_model
-    from genepool.nn.final_test import test_answers
+    from genepool.export import accuracy, write_model
+    from genepool.nn import test_answers
 
     parts = [_best(experiment, top, data) for experiment in experiments]
     joint = _joined(parts)
@@ -127,9 +126,7 @@ def _top(experiment: Experiment, history: History, top: int) -> list[str]:
 
 
 def _joined(parts: Sequence[ModelToExport]) -> ModelToExport:
-    from genepool.export.facts import Search, digest_of
-    from genepool.export.network import Network
-    from genepool.export.publish import ModelToExport
+    from genepool.export import ModelToExport, Network, Search, digest_of
 
     first = parts[0].facts
     network = Network([model for part in parts for model in part.network.models()], first.mean, first.std)

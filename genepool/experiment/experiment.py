@@ -55,7 +55,7 @@ from genepool.population import (
     read_config,
     read_manifest,
 )
-from genepool.registry import load, look_again
+from genepool.registry import forget_installed, load
 from genepool.settings import (
     FIXED,
     Settings,
@@ -73,7 +73,7 @@ from genepool.workers import LocalPool, PoolOptions, RayOptions, WorkerPool
 if TYPE_CHECKING:
     from genepool.data import Source
     from genepool.data.dataset import Dataset
-    from genepool.export.trained_model import TrainedModel
+    from genepool.export import TrainedModel
 
 log = logging.getLogger(__name__)
 
@@ -259,7 +259,7 @@ class Experiment:
         """Return the best network, the one with the given ID, or several as an ensemble, ready to predict."""
         from genepool.data.dataset import prepare
         from genepool.experiment.best import model_to_export
-        from genepool.export.trained_model import TrainedModel
+        from genepool.export import TrainedModel
 
         model = model_to_export(self, self.history(), identities, prepare(self.source(data_dir, progress)))
         return TrainedModel(model.facts, model.network)
@@ -343,8 +343,7 @@ class Experiment:
 
         Trainings must fit into `memory` bytes, or into a GPU's memory divided by the `per_gpu` workers that share it.
         """
-        from genepool.nn.device import choose_device, gpus, share_of_gpu
-        from genepool.nn.evaluator import TorchEvaluator
+        from genepool.nn import TorchEvaluator, choose_device, gpus, share_of_gpu
 
         where = choose_device(device, number)
         if where.type == "cuda":  # networks must fit into the GPU's memory, which several workers share
@@ -367,7 +366,7 @@ class Experiment:
 
     def _rules_of(self, version: int, escaping: bool) -> Rules:
         settings = self.settings(version)
-        look_again()
+        forget_installed()
         self._tell(lacking_mutations(settings.breeding), lacking_rules(settings))
         return rules_of(settings, version, escaping=escaping)
 

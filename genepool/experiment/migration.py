@@ -76,8 +76,7 @@ def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) ->
 
 def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device: str) -> Evaluation:
     """The fitness of the weights as they are: a training of no steps."""
-    from genepool.nn.device import choose_device
-    from genepool.nn.evaluator import TorchEvaluator
+    from genepool.nn import TorchEvaluator, choose_device
 
     settings = abroad.settings()
     untrained = msgspec.structs.replace(settings.training, steps=0, inheritance="matching")

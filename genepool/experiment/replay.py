@@ -8,14 +8,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from genepool.analysis import History, Row, find
-from genepool.dna import DNA, Shape, initial
-from genepool.dna.topology import topological_order
+from genepool.dna import DNA, Shape, initial, topological_order
 from genepool.errors import DataError, shown
 from genepool.evaluation import Evaluation, Evaluator, Trained, TrainingBudget, TrainingRequest
 from genepool.evolution import UNCHANGED, Founder, mutated, recombined, training_budget_of
 from genepool.experiment import Experiment, lacking_mutations
-from genepool.mutations import MUTATIONS
-from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE
+from genepool.mutations import ADOPTION, FUSION, MIXTURE, MUTATIONS
 from genepool.population import Birth
 from genepool.settings import Settings
 

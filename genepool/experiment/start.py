@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from genepool.data.paths import write_atomic
-from genepool.dna import DNA, Shape, codec
-from genepool.dna.zoo import ZOO, zoo
+from genepool.dna import DNA, ZOO, Shape, codec, zoo
 from genepool.errors import DataError, StorageError, shown
 
 if TYPE_CHECKING:
@@ -64,8 +63,7 @@ def find_start(text: str, channels: int) -> Start:
 
 def from_model(path: Path, member: int | None = None) -> Start:
     """The DNA and weights in an exported model, or in one network of an ensemble, once they answer like the model."""
-    from genepool.export.network import inheritable
-    from genepool.export.publish import read_model
+    from genepool.export import inheritable, read_model
 
     facts, network = read_model(path)
     count = len(facts.members)

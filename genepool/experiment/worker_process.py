@@ -57,7 +57,7 @@ def run_worker(
     condition = StopCondition(experiment, options.parent, spent=spent, every=REMOTE_LOOK if spent else OWN_LOOK)
     condition.obey_signals()
 
-    from genepool.nn.device import choose_device, prepare_process
+    from genepool.nn import choose_device, prepare_process
 
     prepare_process(options.threads)
     on_cores = choose_device(options.device, options.number).type == "cpu"

@@ -1,15 +1,53 @@
-"""Models to take away: written for strangers who have no Genepool, and read back without running anything in them.
+"""Trained models: exported for use without Genepool, and read back without running anything in them.
 
-facts          what a model file says about itself, in every format
-layers         the network layer by layer, with names for people: what `code` and `onnx_file` write down
-network        images (bytes) in, probabilities out: the module that `program` exports, rebuilt by every reader
-program        torch: a `torch.export` program, `.pt2`
-onnx_file      onnx: a graph for onnxruntime and others (the only module that imports onnx)
-source         source: a folder with `model.py` (text by `code`), `weights.safetensors` and `README.md` (text by `card`)
-formats        the table of formats: how each is written, loaded by a stranger, and read by us
-agreement      whether a stranger's predictions are those of the original
+trained_model  a trained network that classifies images and image files
+publish        writing a model in one of the formats, checking it, reading it back
+facts          the metadata in a model file
+network        uint8 images in, probabilities out: the module that is exported
+layer_names    a network layer by layer with readable names
+torch_program  the format torch: a `torch.export` program, `.pt2`
+onnx_file      the format onnx: a graph for onnxruntime and others
+source         the format source: a folder with `model.py` (text in source_text), weights and a model card
 
-A format's own loader is only ever used on a file that was written a moment ago, to check it. Files from elsewhere are
-*read*: facts and plain numbers are taken out, and the network is built from its DNA by our own code. So nothing in a
-model file is ever run, be it pickle, a graph or Python.
+A format's own loader is only used to check a file that we just wrote. Other files are *read*: facts and plain numbers
+are taken out, and the network is built from its DNA by our own code. So nothing in a model file is ever run, be it
+pickle, a graph or Python.
 """
+
+from genepool.export.facts import Ancestor, Facts, Member, Search, digest_of
+from genepool.export.network import Network, accuracy, build, compare, inheritable, original_answers, restore
+from genepool.export.publish import FORMATS, Exported, ModelToExport, check_target, read_model, write_model
+from genepool.export.source import document, metadata, read_document
+from genepool.export.trained_model import Guess, Prediction, TrainedModel, image_files, read_image
+
+__all__ = [
+    "TrainedModel",
+    "Prediction",
+    "Guess",
+    "image_files",
+    "read_image",
+    # writing and reading
+    "FORMATS",
+    "ModelToExport",
+    "Exported",
+    "check_target",
+    "write_model",
+    "read_model",
+    "document",
+    "read_document",
+    "metadata",
+    # facts
+    "Facts",
+    "Member",
+    "Ancestor",
+    "Search",
+    "digest_of",
+    # networks
+    "Network",
+    "build",
+    "restore",
+    "inheritable",
+    "original_answers",
+    "compare",
+    "accuracy",
+]

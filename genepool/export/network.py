@@ -14,10 +14,7 @@ from genepool.data.dataset import Dataset
 from genepool.dna import requirements
 from genepool.errors import DataError, ExportError
 from genepool.export.facts import Facts, Member, digest_of
-from genepool.nn.batches import Normaliser
-from genepool.nn.inheritance import inherit_weights
-from genepool.nn.model import Model
-from genepool.nn.weights import from_bytes, to_bytes
+from genepool.nn import Model, Normaliser, from_bytes, inherit_weights, to_bytes
 
 TOLERANCE = 1e-4
 """The tolerance for probabilities. Labels must agree."""

@@ -21,7 +21,7 @@ from genepool.errors import DataError, ExportError, MissingDependencyError, show
 from genepool.export.facts import Facts, from_properties, to_properties
 from genepool.export.layer_names import BATCH_NORM, CLASSIFY, Layer, Term, layers, tensor_names
 from genepool.export.network import Network, Predictor, build_checked
-from genepool.nn.model import Activation
+from genepool.nn import Activation
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto

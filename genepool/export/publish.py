@@ -21,7 +21,7 @@ from genepool.export import onnx_file, source, torch_program
 from genepool.export.facts import Facts
 from genepool.export.network import Network, Predictor, accuracy, compare, original_answers
 from genepool.export.source_text import WEIGHTS
-from genepool.nn.model import Model
+from genepool.nn import Model
 
 MAX_BYTES = 2**33
 SOURCE_FILES = {"model.py", "weights.safetensors", "README.md", "__pycache__"}

@@ -17,7 +17,7 @@ from genepool.export.facts import Ancestor, Facts, Member, from_properties, to_p
 from genepool.export.layer_names import tensor_names
 from genepool.export.network import Network, Predictor, build_checked
 from genepool.export.source_text import WEIGHTS, member_names, source_text
-from genepool.nn.weights import MAX_BYTES, from_bytes
+from genepool.nn import MAX_BYTES, from_bytes
 
 
 def card_text(facts: Facts) -> str:

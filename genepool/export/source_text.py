@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from genepool.export.facts import Facts, Member
 from genepool.export.layer_names import CLASSIFY, Convolution, Layer, Term, layers
-from genepool.nn.model import Activation
+from genepool.nn import Activation
 
 WEIGHTS = "weights.safetensors"
 WIDEST = 110

@@ -10,6 +10,8 @@ route          the mutations that lead to a given architecture (`genepool reach`
 
 from genepool.mutations import growth, numbers, structure
 from genepool.mutations.base import ELEVEN, MUTATIONS, Mutated, Mutation, apply, mutate, new_id
+from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, fused_id, joints, own_odds
+from genepool.mutations.route import Route, Step, follow, reach, same_architecture, target
 
 __all__ = [
     "ELEVEN",
@@ -19,6 +21,23 @@ __all__ = [
     "apply",
     "mutate",
     "new_id",
+    # recombination
+    "MIXTURE",
+    "FUSION",
+    "ADOPTION",
+    "own_odds",
+    "drifted",
+    "fuse",
+    "fused_id",
+    "joints",
+    # routes to architectures
+    "Route",
+    "Step",
+    "reach",
+    "follow",
+    "same_architecture",
+    "target",
+    # modules that register mutations
     "growth",
     "numbers",
     "structure",

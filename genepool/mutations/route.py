@@ -22,9 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from genepool.dna import DNA, Conv, Identity, codec, initial
-from genepool.dna.elements import round_half_up
-from genepool.dna.zoo import ZOO, wide_resnet
+from genepool.dna import DNA, ZOO, Conv, Identity, codec, initial, round_half_up, wide_resnet
 from genepool.errors import SettingsError, UnreachableError, shown
 from genepool.mutations import apply
 from genepool.registry import nearest

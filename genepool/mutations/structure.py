@@ -7,8 +7,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from genepool.dna import DNA, SKIP_PRECEDENCE, Conv, Identity, Vertex
-from genepool.dna.topology import reachable
+from genepool.dna import DNA, SKIP_PRECEDENCE, Conv, Identity, Vertex, reachable
 from genepool.errors import MutationError
 from genepool.mutations.base import MUTATIONS, new_id
 

@@ -1,1 +1,69 @@
-"""Networks: images in, a trained and measured model out. The only folder that may import torch."""
+"""Networks in torch: images in, a trained and measured model out.
+
+evaluator    from a DNA to its fitness
+model        the network of a DNA
+inheritance  weights from one parent or two
+batches      training batches
+trainer      the training of one network
+step_count   how many steps a training takes; the race against the parent
+schedules    learning-rate schedules
+optimiser    stochastic gradient descent; averaged weights
+measure      accuracy and inference time
+final_test   the test images
+device       threads, memory, device and precision
+weights      weights as bytes
+"""
+
+from typing import TYPE_CHECKING
+
+from genepool.registry import lazy_names
+
+if TYPE_CHECKING:
+    from genepool.nn.batches import Normaliser
+    from genepool.nn.device import choose_device, gpus, is_mixed, prepare_process, share_of_gpu, versions
+    from genepool.nn.evaluator import TorchEvaluator
+    from genepool.nn.final_test import test_accuracy, test_answers
+    from genepool.nn.inheritance import inherit_weights
+    from genepool.nn.model import Activation, Model
+    from genepool.nn.schedules import SCHEDULES
+    from genepool.nn.trainer import TrainingRun
+    from genepool.nn.weights import MAX_BYTES, from_bytes, read_weights, to_bytes
+
+__all__ = [
+    "TorchEvaluator",
+    "Model",
+    "Activation",
+    "Normaliser",
+    "TrainingRun",
+    "SCHEDULES",
+    "inherit_weights",
+    "test_accuracy",
+    "test_answers",
+    # devices
+    "choose_device",
+    "prepare_process",
+    "gpus",
+    "share_of_gpu",
+    "is_mixed",
+    "versions",
+    # weights
+    "MAX_BYTES",
+    "from_bytes",
+    "to_bytes",
+    "read_weights",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "batches": ["Normaliser"],
+        "device": ["choose_device", "gpus", "is_mixed", "prepare_process", "share_of_gpu", "versions"],
+        "evaluator": ["TorchEvaluator"],
+        "final_test": ["test_accuracy", "test_answers"],
+        "inheritance": ["inherit_weights"],
+        "model": ["Activation", "Model"],
+        "schedules": ["SCHEDULES"],
+        "trainer": ["TrainingRun"],
+        "weights": ["MAX_BYTES", "from_bytes", "read_weights", "to_bytes"],
+    },
+)

@@ -13,6 +13,7 @@ import torch
 from genepool.data.dataset import Dataset
 from genepool.dna import (
     DNA,
+    PROCESS_MEMORY,
     Capacity,
     Requirements,
     Shape,
@@ -21,7 +22,6 @@ from genepool.dna import (
     individual_flops,
     requirements,
 )
-from genepool.dna.flops import PROCESS
 from genepool.errors import ModelTooLargeError, TrainingError
 from genepool.evaluation import (
     Evaluation,
@@ -34,7 +34,7 @@ from genepool.evaluation import (
     TrainingRequest,
     ignore,
 )
-from genepool.mutations.recombination import FUSION
+from genepool.mutations import FUSION
 from genepool.nn.batches import Normaliser, resident
 from genepool.nn.device import give_memory_back, threads
 from genepool.nn.inheritance import Inheritance, fused, inherit_function, inherit_weights, mixed
@@ -76,7 +76,7 @@ class TorchEvaluator:
             ledger.requirements = requirements(dna, self._image, self._classes, self.training.batch)
             ledger.size = capacity(dna, self._image, self._classes)
             self._guard(ledger.requirements, ledger.size, self._beside(request, ledger.requirements.parameters))
-            give_memory_back(beyond=PROCESS)
+            give_memory_back(beyond=PROCESS_MEMORY)
             image = cropped(self._image, budget.crop)
             ledger.training_requirements = ledger.requirements
             if image != self._image:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from genepool.data import Source
 from genepool.data.dataset import Dataset
-from genepool.dna.flops import VALIDATED
+from genepool.dna import VALIDATION_BATCH
 from genepool.errors import DataError
 from genepool.nn.batches import Normaliser
 from genepool.nn.measure import accuracy
@@ -31,8 +31,8 @@ def test_answers(
     normalise = Normaliser(data, torch.device("cpu"))
     networks = [model.for_validation() for model in models]
     parts = []
-    for start in range(0, len(labels), VALIDATED):
-        images = normalise(np.array(pixels[start : start + VALIDATED]))
+    for start in range(0, len(labels), VALIDATION_BATCH):
+        images = normalise(np.array(pixels[start : start + VALIDATION_BATCH]))
         parts.append(torch.stack([torch.softmax(network(images), 1) for network in networks]).cpu().numpy())
     return np.concatenate(parts, axis=1), labels
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from genepool.dna import DNA, Conv
 from genepool.errors import DataError
-from genepool.mutations.recombination import fused_id, joints
+from genepool.mutations import fused_id, joints
 from genepool.nn.model import Activation, Model
 
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genepool.dna.flops import VALIDATED
+from genepool.dna import VALIDATION_BATCH
 from genepool.nn.batches import Normaliser
 from genepool.nn.model import Model
 
@@ -24,10 +24,10 @@ def accuracy(
     network = model.for_validation()
     answers = torch.from_numpy(np.array(labels)).to(normalise.device)
     right = torch.zeros((), dtype=torch.int64, device=normalise.device)
-    for start in range(0, len(labels), VALIDATED):
-        part = pixels[start : start + VALIDATED]
+    for start in range(0, len(labels), VALIDATION_BATCH):
+        part = pixels[start : start + VALIDATION_BATCH]
         images = normalise.of_tensor(part) if isinstance(part, Tensor) else normalise(np.array(part))
-        right += (network(images).argmax(1) == answers[start : start + VALIDATED]).sum()
+        right += (network(images).argmax(1) == answers[start : start + VALIDATION_BATCH]).sum()
     return int(right) / len(labels)
 
 

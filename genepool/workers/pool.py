@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
-from genepool.dna.flops import PROCESS
+from genepool.dna import PROCESS_MEMORY
 from genepool.errors import SettingsError
 
 PATIENCE = 60.0
@@ -94,7 +94,7 @@ def number_of_workers(count: int | None, per_gpu: int, device: str) -> int:
     if count or device == "cpu":
         return count or os.cpu_count() or 1
 
-    from genepool.nn.device import gpus
+    from genepool.nn import gpus
 
     return gpus(device) * per_gpu or os.cpu_count() or 1
 
@@ -108,8 +108,8 @@ def memory_per_worker(asked: int | None, workers: int) -> int | None:
 
 def require_memory(asked: int) -> int:
     """Return `asked`, or raise SettingsError if it is less than a process without a network takes."""
-    if asked < PROCESS:
-        raise SettingsError(f"A worker alone takes {_gib(PROCESS)}; {_gib(asked)} is too little for one that trains.")
+    if asked < PROCESS_MEMORY:
+        raise SettingsError(f"A worker alone takes {_gib(PROCESS_MEMORY)}; {_gib(asked)} is too little to train.")
     return asked
 
 
@@ -118,7 +118,7 @@ def allowance(asked: int | None, free: int | None, workers: int) -> int | None:
 
     Raise SettingsError if they do not fit. None if nothing was asked for and the free memory is unknown.
     """
-    needed = PROCESS if asked is None else require_memory(asked)
+    needed = PROCESS_MEMORY if asked is None else require_memory(asked)
     if free is None:
         return asked
     part = share(free, workers)

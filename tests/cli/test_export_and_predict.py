@@ -233,7 +233,7 @@ def test_bad_requests_are_refused_before_any_work_and_leave_nothing(evolved, tmp
 @pytest.mark.parametrize("form", ENDS)
 def test_an_export_that_answers_otherwise_fails_and_leaves_nothing(form, evolved, tmp_path, monkeypatch):
     """By a little more than what is allowed, on a single image."""
-    from genepool.export.publish import FORMATS
+    from genepool.export import FORMATS
 
     right = FORMATS[form].load
 

@@ -19,7 +19,7 @@ from PIL import Image
 
 from genepool.cli import cli
 from genepool.dna import Shape
-from genepool.export.publish import FORMATS
+from genepool.export import FORMATS
 from tests.export.test_export import NAMES, dataset, taken
 from tests.support.networks import chain, conv
 

@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from genepool.dna import Conv, Identity, Shape, Vertex, codec, initial, requirements
-from genepool.dna.zoo import zoo
+from genepool.dna import Conv, Identity, Shape, Vertex, codec, initial, requirements, zoo
 from genepool.errors import MutationError
-from genepool.mutations import ELEVEN, apply
-from genepool.mutations.route import Step, follow, reach, same_architecture
+from genepool.mutations import ELEVEN, Step, apply, follow, reach, same_architecture
 from tests.support.in_process import genepool
 from tests.support.networks import chain, conv, random_dna
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genepool.dna import DNA, codec, decode, encode, initial
-from genepool.dna.zoo import ZOO, zoo
+from genepool.dna import DNA, ZOO, codec, decode, encode, initial, zoo
 from genepool.errors import GenepoolError, InvalidDNAError
 from tests.support.networks import chain, conv, random_dna
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genepool.dna.topology import reachable, topological_order
+from genepool.dna import reachable, topological_order
 
 VERTICES = tuple("abcdef")
 GRAPHS = st.sets(st.tuples(st.sampled_from(VERTICES), st.sampled_from(VERTICES)), max_size=12)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from genepool.dna.zoo import zoo
+from genepool.dna import zoo
 from genepool.errors import SettingsError
 from genepool.evolution import Breeding, Founder, dna_of
 from genepool.population import MemoryPopulation, State

@@ -11,8 +11,7 @@ from genepool.dna import Shape, decode, encode, initial
 from genepool.errors import InvalidDNAError
 from genepool.evaluation import Evaluation, Progress, Trained, ignore
 from genepool.evolution import Breeding, ChildLimits, Rules, dna_of, mutated, recombined
-from genepool.mutations import ELEVEN
-from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE
+from genepool.mutations import ADOPTION, ELEVEN, FUSION, MIXTURE
 from genepool.population import MemoryPopulation, State
 from tests.evolution.conftest import next_job
 from tests.support.networks import random_dna

@@ -2,8 +2,7 @@
 
 import pytest
 
-from genepool.dna import Shape, StepTime, step_time
-from genepool.dna.zoo import modest
+from genepool.dna import Shape, StepTime, modest, step_time
 from genepool.evaluation import Limits, Race, TrainingBudget
 from genepool.evolution import (
     Breeding,

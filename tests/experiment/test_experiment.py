@@ -162,8 +162,7 @@ def test_a_directory_that_is_out_of_reach_for_a_while_ends_no_worker(tmp_path):
         if len(troubles) == 2:
             (tmp_path / "away").rename(tmp_path / "e")
 
-    worker = experiment.worker(0, lambda version: Judge(), Surroundings(reason_to_stop=reason_to_stop))
-    worker._sleep = trouble
+    worker = experiment.worker(0, lambda version: Judge(), Surroundings(reason_to_stop=reason_to_stop, sleep=trouble))
     (tmp_path / "e").rename(tmp_path / "away")
     assert worker.run() == "enough"
     worker.population.close()

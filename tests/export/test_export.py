@@ -9,10 +9,19 @@ import torch
 
 from genepool.data.dataset import Dataset
 from genepool.dna import Shape, Vertex, codec, requirements
-from genepool.export.facts import Facts, Member, Search, digest_of
-from genepool.export.network import build, compare, original_answers, restore
-from genepool.export.publish import FORMATS, read_model
-from genepool.nn.model import Model
+from genepool.export import (
+    FORMATS,
+    Facts,
+    Member,
+    Search,
+    build,
+    compare,
+    digest_of,
+    original_answers,
+    read_model,
+    restore,
+)
+from genepool.nn import Model
 from tests.support.networks import IMAGES, affordable, random_dna
 
 SIZES = (*IMAGES, Shape(6, 9, 1), Shape(31, 14, 3))

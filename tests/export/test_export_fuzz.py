@@ -9,7 +9,7 @@ import pytest
 
 from genepool.dna import Shape
 from genepool.errors import DataError
-from genepool.export.publish import FORMATS, read_model
+from genepool.export import FORMATS, read_model
 from tests.export.test_export import NAMES, dataset, taken
 from tests.support.networks import chain, conv
 

@@ -7,11 +7,8 @@ import torch
 
 from genepool.dna import Shape, requirements
 from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest, ignore
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.model import Model
+from genepool.nn import Model, TorchEvaluator, TrainingRun, from_bytes
 from genepool.nn.optimiser import BATCHES, EVERY, TailAverage
-from genepool.nn.trainer import TrainingRun
-from genepool.nn.weights import from_bytes
 from genepool.settings import override, preset
 from tests.support.networks import chain, conv
 

@@ -3,16 +3,12 @@
 import pytest
 import torch
 
-from genepool.dna import Identity, initial
-from genepool.dna.zoo import OUTPUT
+from genepool.dna import OUTPUT, Identity, initial
 from genepool.evaluation import Limits, Training, TrainingRequest
+from genepool.nn import Model, Normaliser, TorchEvaluator, TrainingRun, gpus
 from genepool.nn import trainer as training_module
-from genepool.nn.batches import Batches, Normaliser, ResidentBatches, batches_for, resident
-from genepool.nn.device import gpus
-from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn.batches import Batches, ResidentBatches, batches_for, resident
 from genepool.nn.measure import accuracy
-from genepool.nn.model import Model
-from genepool.nn.trainer import TrainingRun
 from tests.support.networks import chain, conv
 
 CPU, META = torch.device("cpu"), torch.device("meta")

@@ -8,8 +8,8 @@ from genepool.data import open_source
 from genepool.dna import initial, requirements
 from genepool.errors import SettingsError
 from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.final_test import test_accuracy as measure_test_accuracy
+from genepool.nn import TorchEvaluator
+from genepool.nn import test_accuracy as measure_test_accuracy
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")

@@ -10,9 +10,7 @@ from genepool.dna import Conv, Identity
 from genepool.errors import DataError
 from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.mutations import ELEVEN, apply
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.inheritance import inherit_weights
-from genepool.nn.weights import from_bytes, read_weights, to_bytes
+from genepool.nn import TorchEvaluator, from_bytes, inherit_weights, read_weights, to_bytes
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
@@ -125,7 +123,7 @@ def test_a_missing_or_unwritable_weights_file_is_named(tmp_path):
 def test_conv_weights_of_a_parent_with_other_images_still_fit_where_they_can(parent, fashion):
     """By name and shape alone: the first filter sees other channels, all behind it is as it was."""
     from genepool.dna import Shape
-    from genepool.nn.model import Model
+    from genepool.nn import Model
 
     model = Model(PARENT.edited(put=[_wider(PARENT.edge["a"])]), Shape(8, 8, 2), 10, torch.Generator())
     assert inherit_weights(model, from_bytes(read_weights(parent[0]))).fresh == ("edge_a.weight",)

@@ -14,15 +14,11 @@ import pytest
 import torch
 
 from genepool.data.dataset import Dataset
-from genepool.dna import DNA, Identity, Shape, initial, requirements
-from genepool.dna.flops import PROCESS
-from genepool.dna.zoo import OUTPUT, zoo
+from genepool.dna import DNA, OUTPUT, PROCESS_MEMORY, Identity, Shape, initial, requirements, zoo
 from genepool.errors import ModelTooLargeError
 from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.mutations import mutate
-from genepool.nn.device import is_mixed
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.weights import to_bytes
+from genepool.nn import TorchEvaluator, is_mixed, to_bytes
 from tests.support.networks import chain, conv
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +33,7 @@ GROWING = {
     "alter-stride": 0.5,
 }
 """Odds that make large networks of every form."""
-SMALL_LIMIT = PROCESS + 64 * MIB
+SMALL_LIMIT = PROCESS_MEMORY + 64 * MIB
 HAS_BFLOAT16 = is_mixed("auto", CPU)
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell peaks")
@@ -181,7 +177,7 @@ def test_the_prediction_is_an_upper_bound_and_not_wildly_above(form, measured):
     peak, weights = measured[form]
     predicted = requirements(FORMS[form](), Shape(32, 32, 3), 10).memory + 2 * weights
     assert peak < predicted
-    if peak > PROCESS:
+    if peak > PROCESS_MEMORY:
         assert predicted < 3 * peak
 
 
@@ -248,8 +244,8 @@ def test_what_is_refused_is_recorded_with_figures_and_advice():
     data = images(16, 16)
     dna = chain(conv("a", depth_factor=500.0))
     for limits, memory, advice in (
-        (Limits(), PROCESS, "this worker's share of the machine's memory; let fewer workers share it"),
-        (Limits(memory=PROCESS), None, "raise limits.memory"),
+        (Limits(), PROCESS_MEMORY, "this worker's share of the machine's memory; let fewer workers share it"),
+        (Limits(memory=PROCESS_MEMORY), None, "raise limits.memory"),
     ):
         answer = TorchEvaluator(data, Training(), limits, CPU, memory=memory).evaluate(TrainingRequest(dna, seed=0))
         assert answer.weights is None
@@ -261,7 +257,7 @@ def test_what_is_refused_is_recorded_with_figures_and_advice():
 def test_what_a_worker_begins_with_counts():
     """A small child of a large parent has the parent's weights in memory."""
     data = images(16, 16)
-    evaluator = TorchEvaluator(data, Training(steps=0), Limits(memory=PROCESS + 40 * MIB), CPU)
+    evaluator = TorchEvaluator(data, Training(steps=0), Limits(memory=PROCESS_MEMORY + 40 * MIB), CPU)
     assert evaluator.evaluate(TrainingRequest(initial(), seed=0)).evaluation.reason is None
     large = to_bytes({"weight": torch.zeros(8 * MIB)})
     assert (

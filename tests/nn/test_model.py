@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from genepool.dna import Conv, Identity, Shape, Vertex, initial, requirements, shapes
-from genepool.dna.zoo import ZOO, zoo
+from genepool.dna import ZOO, Conv, Identity, Shape, Vertex, initial, requirements, shapes, zoo
 from genepool.mutations import mutate
-from genepool.nn.model import Activation, Model, fit
+from genepool.nn import Activation, Model
+from genepool.nn.model import fit
 from tests.support.networks import IMAGES, affordable, chain, conv, random_dna
 
 

@@ -4,13 +4,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from genepool.dna import Shape
-from genepool.dna.zoo import zoo
+from genepool.dna import Shape, zoo
 from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
-from genepool.nn.device import Precision, is_mixed
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.model import Model
-from genepool.nn.trainer import TrainingRun
+from genepool.nn import Model, TorchEvaluator, TrainingRun, is_mixed
+from genepool.nn.device import Precision
 from genepool.settings import PRESETS, preset
 from tests.nn.test_resnet import ResNet20, pairs
 from tests.support.networks import chain, conv

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from genepool.dna import Conv, Identity, Shape, shapes
 from genepool.errors import GenepoolError, MutationError
 from genepool.mutations import MUTATIONS, apply
-from genepool.nn.inheritance import inherit_function, inherit_weights
-from genepool.nn.model import Activation, Model
+from genepool.nn import Activation, Model, inherit_weights
+from genepool.nn.inheritance import inherit_function
 from tests.support.networks import chain, conv, random_dna
 
 IMAGE = Shape(10, 12, 3)

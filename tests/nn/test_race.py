@@ -7,12 +7,8 @@ import torch
 from genepool.dna import requirements
 from genepool.errors import DataError
 from genepool.evaluation import Limits, Race, Training, TrainingBudget, TrainingRequest
-from genepool.nn import trainer
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.model import Model
+from genepool.nn import Model, TorchEvaluator, TrainingRun, from_bytes, trainer
 from genepool.nn.step_count import IMAGES, Referee, StepCount, judge
-from genepool.nn.trainer import TrainingRun
-from genepool.nn.weights import from_bytes
 from tests.nn.test_step_count import Clock, Ticking
 from tests.support.networks import chain, conv
 

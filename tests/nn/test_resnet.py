@@ -4,9 +4,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from genepool.dna import Shape
-from genepool.dna.zoo import zoo
-from genepool.nn.model import Model
+from genepool.dna import Shape, zoo
+from genepool.nn import Model
 
 
 class Block(nn.Module):

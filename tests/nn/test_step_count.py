@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest, ignore
-from genepool.nn import trainer
-from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn import TorchEvaluator, trainer
 from genepool.nn.step_count import FEWEST, StepCount
 from tests.support.networks import chain, conv
 

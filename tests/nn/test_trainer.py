@@ -11,11 +11,9 @@ import torch
 from genepool.dna import Shape, initial
 from genepool.errors import DataError
 from genepool.evaluation import Limits, Training, TrainingRequest, ignore
-from genepool.nn.batches import Batches, Normaliser, mirror
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.model import Model
+from genepool.nn import Model, Normaliser, TorchEvaluator, TrainingRun
+from genepool.nn.batches import Batches, mirror
 from genepool.nn.optimiser import SGD
-from genepool.nn.trainer import TrainingRun
 from tests.support.in_process import genepool
 from tests.support.networks import chain, conv
 

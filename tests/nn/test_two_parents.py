@@ -8,16 +8,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from genepool.dna import Shape, decode, encode, initial, shapes
-from genepool.dna.zoo import resnet
+from genepool.dna import Shape, decode, encode, initial, resnet, shapes
 from genepool.errors import MutationError
 from genepool.evaluation import Limits, Training, TrainingRequest
-from genepool.mutations import apply, mutate
-from genepool.mutations.recombination import FUSION, MIXTURE, fuse
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.inheritance import fused, inherit_weights, mixed
-from genepool.nn.model import Model
-from genepool.nn.weights import from_bytes, to_bytes
+from genepool.mutations import FUSION, MIXTURE, apply, fuse, mutate
+from genepool.nn import Model, TorchEvaluator, from_bytes, inherit_weights, to_bytes
+from genepool.nn.inheritance import fused, mixed
 from tests.nn.test_preserving import CLASSES, IMAGE, trained
 from tests.support.networks import IMAGES, affordable, chain, conv, random_dna
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from genepool.analysis import Ledger
-from genepool.dna import individual_flops, requirements
-from genepool.dna.shapes import Shape
+from genepool.dna import Shape, individual_flops, requirements
 from genepool.evaluation import Evaluation, Trained, ignore
 from genepool.evolution import Surroundings
 from genepool.experiment import Experiment

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from genepool.dna import DNA, Conv, Identity, Shape, Vertex, initial, requirements
-from genepool.dna.zoo import INPUT, OUTPUT
+from genepool.dna import DNA, INPUT, OUTPUT, Conv, Identity, Shape, Vertex, initial, requirements
 from genepool.mutations import mutate
 
 IMAGES = (Shape(28, 28, 1), Shape(32, 32, 3), Shape(96, 64, 3), Shape(17, 31, 3), Shape(8, 8, 1), Shape(1, 1, 3))

@@ -14,8 +14,7 @@ from genepool.dna import DNA
 from genepool.evaluation import Evaluator, Limits, Observer, Trained, Training, TrainingRequest, ignore
 from genepool.evolution import Founder, Reproduction, Surroundings, Worker
 from genepool.experiment import Experiment
-from genepool.nn.device import choose_device
-from genepool.nn.evaluator import TorchEvaluator
+from genepool.nn import TorchEvaluator, choose_device
 from genepool.settings import Settings, changed
 from genepool.testing.bench.networks import CONTESTANTS
 from genepool.testing.bench.rounds import IMAGES_A_STEP, images

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from genepool.dna import DNA, Conv, Identity, Vertex, initial
-from genepool.dna.zoo import INPUT, OUTPUT, zoo
+from genepool.dna import DNA, INPUT, OUTPUT, Conv, Identity, Vertex, initial, zoo
 
 Layers = tuple[tuple[int, int], ...]
 """Channels and stride of each 3x3 convolution."""

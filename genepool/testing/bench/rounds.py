@@ -21,10 +21,7 @@ from genepool.data import open_source
 from genepool.data.dataset import Dataset, prepare
 from genepool.dna import DNA, Shape, requirements, shapes
 from genepool.evaluation import Limits, Training, TrainingRequest
-from genepool.nn.device import is_mixed, prepare_process
-from genepool.nn.evaluator import TorchEvaluator
-from genepool.nn.model import Model
-from genepool.nn.trainer import TrainingRun
+from genepool.nn import Model, TorchEvaluator, TrainingRun, is_mixed, prepare_process
 from genepool.testing.bench.baseline import Images, read
 from genepool.testing.bench.networks import CONTESTANTS, Block
 from genepool.testing.bench.tuned_loop import tuned_step

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from genepool.nn.device import is_mixed
+from genepool.nn import is_mixed
 from genepool.testing.bench import rounds
 from genepool.testing.bench.networks import CONTESTANTS
 
