@@ -94,7 +94,7 @@ def number_of_workers(count: int | None, per_gpu: int, device: str) -> int:
     if count or device == "cpu":
         return count or os.cpu_count() or 1
 
-    from genepool.nn.device import gpus
+    from genepool.nn import gpus
 
     return gpus(device) * per_gpu or os.cpu_count() or 1
 
