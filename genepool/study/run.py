@@ -105,7 +105,7 @@ def _refuse_endless(plan: StudyPlan) -> None:
 
 def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str) -> Outcome:
     """Choose the best network by validation accuracy, test it once, and record the outcome."""
-    from genepool.nn.device import versions
+    from genepool.nn import versions
 
     found = best_network(experiment, source=source, device=device)
     outcome = outcome_of(

@@ -94,7 +94,7 @@ def number_of_workers(count: int | None, per_gpu: int, device: str) -> int:
     if count or device == "cpu":
         return count or os.cpu_count() or 1
 
-    from genepool.nn.device import gpus
+    from genepool.nn import gpus
 
     return gpus(device) * per_gpu or os.cpu_count() or 1
 
@@ -109,9 +109,7 @@ def memory_per_worker(asked: int | None, workers: int) -> int | None:
 def require_memory(asked: int) -> int:
     """Return `asked`, or raise SettingsError if it is less than a process without a network takes."""
     if asked < PROCESS_MEMORY:
-        raise SettingsError(
-            f"A worker alone takes {_gib(PROCESS_MEMORY)}; {_gib(asked)} is too little to train."
-        )
+        raise SettingsError(f"A worker alone takes {_gib(PROCESS_MEMORY)}; {_gib(asked)} is too little to train.")
     return asked
 
 
