@@ -144,7 +144,7 @@ def _end(escape: Escape, history: History) -> float | None:
 
     def is_over(count: int) -> bool:
         seconds = float(progress.elapsed[count - 1]) if count else 0.0
-        return not escape.lasts(Spending(seconds=seconds, individuals=count))
+        return not escape.is_active(Spending(seconds=seconds, individuals=count))
 
     needed = bisect_left(range(len(progress.rows) + 1), True, key=is_over)
     return float(progress.finished[needed - 1]) if 0 < needed <= len(progress.rows) else None

@@ -133,7 +133,7 @@ def status_of(observer: Observer, terms: Terms, *, also: Interval | None = None)
         over=over,
         seconds_left=_seconds_left(terms.budget, spent, rate) if state == "running" else None,
         final_phase=use if state == "running" and use.left and terms.final_phase.has_begun(use) else None,
-        escape=terms.escape.told(spent),
+        escape=terms.escape.message(spent),
     )
 
 

@@ -53,7 +53,7 @@ class CurrentRules:
     def __call__(self) -> Rules:
         version = self._experiment.version()
         escape = self._experiment.settings(version).escape
-        if not escape.matters:
+        if not escape.depends_on_spending:
             return self._experiment.rules(version)
         spent = self._spent()
         if escape.is_due(spent):
@@ -61,7 +61,7 @@ class CurrentRules:
             self._experiment.intervene(phase, spent, who=self._who, version=version)
             version = self._experiment.version()
             escape = self._experiment.settings(version).escape
-        return self._experiment.rules(version, escaping=escape.lasts(spent))
+        return self._experiment.rules(version, escaping=escape.is_active(spent))
 
 
 def _named(settings: Settings) -> tuple[tuple[Registry[Any], str], ...]:

@@ -270,10 +270,10 @@ def test_changes_need_the_token(client, key, place):
         ({"set": {"breeding.mutations": "many"}}, "must be a whole number"),
         ({"set": {"populaton.size": "3"}}, "did you mean"),
         ({"set": {"experiment.seed": "9"}}, "other settings"),
-        ({"mutations": 5}, "for a while"),
+        ({"mutations": 5}, "need an end"),
         ({"mutations": 5, "lasts": "soon"}, "not a time"),
         ({"explode": True}, "cannot be read"),
-        ({}, "Nothing is to be done"),
+        ({}, "No intervention given"),
     ],
     ids=str,
 )
