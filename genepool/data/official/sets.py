@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from genepool.data.download import Progress, RemoteFile, download
-from genepool.data.official.files import OfficialFile, OfficialFiles, find_official
-from genepool.data.official.formats import CifarLayout, IdxLayout
+from genepool.data.official.files import CifarLayout, IdxLayout, OfficialFile, OfficialFiles, find_official
 from genepool.data.paths import data_folder, downloads_folder, stamp
 from genepool.data.source import Development, Images, Listing
 from genepool.errors import DataError, shown
