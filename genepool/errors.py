@@ -1,26 +1,26 @@
-"""Every exception that Genepool raises on purpose.
+"""Every exception that Genepool raises deliberately.
 
     GenepoolError
-      StepAbandoned               the worker drops this step and goes on
-        ConcurrencyError          somebody else changed the individual first
+      StepAbandoned               the worker abandons this step and continues
+        ConcurrencyError          another worker changed the individual first
         StorageError              the disk is full, unwritable or failing; worth another try later
         PopulationTooSmallError   there are not two individuals to compare
         MutationError             this mutation cannot act on this DNA
-      InvalidDNAError             which vertex or edge, which rule
+      InvalidDNAError             a DNA breaks a rule: which vertex or edge, which rule
       UnreachableError            an architecture that mutations cannot make, and why
       SettingsError               the name, the value, what is allowed
       DataError                   which file, what is wrong with it
         ArrayError                images or labels in arrays (also a ValueError)
       TrainingError               a network that could not be trained: a result, not a crash
         ModelTooLargeError        over a limit before anything was allocated, or out of memory
-        DivergedError             the loss stopped being a finite number
-      NotFittedError              a classifier was asked before it was fitted
-      ExportError                 a model that cannot be taken away, or does not answer like the original
-      EngineError                 an engine that cannot be reached or used: which, why, what to do
+        DivergedError             the loss is no longer finite
+      NotFittedError              a classifier was used before it was fitted
+      ExportError                 a model that cannot be exported, or does not answer like the original
+      EngineError                 Ray or a scheduler cannot be reached or used: which, why, what to do
       PopulationFormatError       a directory that is not ours, or from another version
       MissingDependencyError      an optional package is not installed (also an ImportError)
 
-Each message is one sentence that says what, where and what to do; the command line prints it and exits with 2.
+Each message is one sentence: what is wrong, where, and what to do. The command line prints it and exits with 2.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ LONGEST_SHOWN = 400
 
 
 def shown(thing: str | Path) -> str:
-    """A path or somebody's words, fit for a message: one line, not endless; what cannot be printed is escaped."""
+    """Make a path or a user's text fit for a message: one line of limited length, with unprintable letters escaped."""
     text = os.fsencode(str(thing)[:LONGEST_SHOWN]).decode("utf-8", "backslashreplace")
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 class GenepoolError(Exception):
-    """The root: catching it catches everything that Genepool raises on purpose."""
+    """The root: catching it catches everything that Genepool raises deliberately."""
 
 
 class StepAbandoned(GenepoolError):  # noqa: N818 - not an error, a step that ended early
-    """The worker's current step cannot go on; the worker itself can."""
+    """The worker's current step cannot continue; the worker itself can."""
 
 
 class ConcurrencyError(StepAbandoned):
-    """Somebody else changed the individual first."""
+    """Another worker changed the individual first."""
 
 
 class StorageError(StepAbandoned):
@@ -66,7 +66,7 @@ class InvalidDNAError(GenepoolError):
 
 
 class UnreachableError(GenepoolError):
-    """No sequence of mutations leads to this architecture; the message says what stands in the way."""
+    """No sequence of mutations leads to this architecture; the message says why."""
 
 
 class SettingsError(GenepoolError):
@@ -78,7 +78,7 @@ class DataError(GenepoolError):
 
 
 class ArrayError(DataError, ValueError):
-    """Images or labels given to a classifier as arrays cannot be used; also the error that NumPy's users expect."""
+    """Images or labels given to a classifier as arrays cannot be used; NumPy users expect a ValueError."""
 
 
 class TrainingError(GenepoolError):
@@ -90,15 +90,15 @@ class ModelTooLargeError(TrainingError):
 
 
 class DivergedError(TrainingError):
-    """The loss is not a finite number any more."""
+    """The loss is no longer a finite number."""
 
 
 class NotFittedError(GenepoolError, ValueError, AttributeError):
-    """A classifier was asked before it was fitted; also what scikit-learn expects in its place."""
+    """A classifier was used before it was fitted; scikit-learn expects these base classes."""
 
 
 class ExportError(GenepoolError):
-    """A model cannot be written in that format or to that place, or does not answer like the original there."""
+    """A model cannot be written in that format or to that path, or does not answer like the original."""
 
 
 class EngineError(GenepoolError):

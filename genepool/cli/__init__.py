@@ -42,7 +42,7 @@ VERBS = {
     "dna": "Show, mutate and write networks' DNA.",
     "reach": "The mutations that lead to a known architecture.",
     "train": "Train one network.",
-    "bench": "Measure: the engine on this machine, the scale of a simulated cluster.",
+    "bench": "Measure training on this machine, or the scale of a simulated cluster.",
 }
 
 

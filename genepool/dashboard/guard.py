@@ -1,20 +1,28 @@
-"""Which requests are answered at all.
+"""Which requests are answered, and what a client with the token may do.
 
-The dashboard answers whoever can reach its port, so a web page that its user visits elsewhere must not be able to
-reach it through the browser: neither by a name of its own that resolves to this machine (the Host header tells), nor
-by sending requests across sites (Sec-Fetch-Site and Origin tell).
+Any program that can reach the port gets an answer, so a web page that the user visits elsewhere must not be able to
+reach it through the browser: neither by its own name that resolves to this machine (the Host header shows it), nor by
+requests across sites (Sec-Fetch-Site and Origin show them).
 """
 
 from __future__ import annotations
 
 import ipaddress
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.responses import JSONResponse
+
+from genepool.analysis import Observer, spending
+from genepool.errors import SettingsError
+from genepool.evolution import Intervention, Spending
+from genepool.experiment import Experiment
+from genepool.settings import by_name, differences, override, seconds
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -79,3 +87,53 @@ class Guard:
         except ValueError:
             return False
         return True
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of `POST /api/experiments/KEY/control`; one of the fields is given."""
+
+    set: dict[str, str] = {}
+    """Settings by name (`section.name`), values as they are written on the command line."""
+    mutations: int = 0
+    """So many at each reproduction..."""
+    lasts: str = ""
+    """...for so many individuals (500) or so long (10m)."""
+    reset_weights: bool = False
+    stop: bool = False
+    """Workers hand over what they train and end."""
+
+
+def obey(observer: Observer, order: Order) -> dict[str, Any]:
+    """Publishes new settings, which workers take before their next step."""
+    experiment = Experiment.open(observer.path)
+    if order.set:
+        before = experiment.settings()
+        after = override(before, [f"{name}={value}" for name, value in order.set.items()])
+        return _done(experiment, experiment.set(differences(before, after)))
+    if order.stop:
+        return _done(experiment, experiment.set({"budget.individuals": max(1, _so_far(observer).individuals)}))
+    individuals, time = _while(order.lasts)
+    intervention = Intervention(
+        mutations=order.mutations, individuals=individuals, seconds=time, reset_weights=order.reset_weights
+    )
+    return _done(experiment, experiment.intervene(intervention, _so_far(observer)))
+
+
+def _so_far(observer: Observer) -> Spending:
+    observer.refresh()
+    with observer.lock:
+        return spending(observer.table)
+
+
+def _done(experiment: Experiment, version: int | None) -> dict[str, Any]:
+    return {"settings_version": version, "settings": by_name(experiment.settings())}
+
+
+def _while(text: str) -> tuple[int, float]:
+    """Individuals, or seconds: a time has a unit."""
+    if not text:
+        return 0, 0.0
+    found = (int(text[:12]), 0.0) if text.isascii() and text.isdigit() else (0, seconds(text))
+    if not 0 < max(found) <= 1e9:
+        raise SettingsError("That is too short or too long; write 500 (individuals) or 10m (time).")
+    return found
