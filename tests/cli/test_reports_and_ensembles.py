@@ -33,23 +33,23 @@ statistics = ["mean", "correlation", "sign-test", "flops"]
 figure = "escape"
 
 [settings]
-data = "fashion-mini"
-population_size = 3
-workers = 1
-steps = 40
-individuals = {INDIVIDUALS}
-durability = "fast"
-validation = 100
+data.source = "fashion-mini"
+population.size = 3
+population.durability = "fast"
+workers.count = 1
+training.steps = 40
+budget.individuals = {INDIVIDUALS}
+training.validation_images = 100
 
-[[arms."five mutations".at]]
+[[arms."five mutations".changes]]
 spent = 0.3
-set = {{ mutations = 5 }}
+set = {{ breeding.mutations = 5 }}
 
-[[arms."five mutations".at]]
+[[arms."five mutations".changes]]
 spent = 0.6
-set = {{ mutations = 1 }}
+set = {{ breeding.mutations = 1 }}
 
-[[arms."five mutations".at]]
+[[arms."five mutations".changes]]
 spent = 0.8
 reset_weights = true
 """
@@ -98,10 +98,10 @@ def test_settings_change_where_the_plan_says_so(study):
     _, outcomes = read_study(study)
     for outcome in outcomes:
         changes = [change.set for change in outcome.changes]
-        assert changes == [{"mutations": 5}, {"mutations": 1}, {"reset_weights": True}]
+        assert changes == [{"breeding.mutations": 5}, {"breeding.mutations": 1}, {"reset_weights": True}]
         first, second, third = (change.individuals for change in outcome.changes)
         assert (first, second, third) == (0.3 * INDIVIDUALS, 0.6 * INDIVIDUALS, 0.8 * INDIVIDUALS)
-        assert outcome.settings["mutations"] == 1
+        assert outcome.settings["breeding.mutations"] == 1
         before, after = outcome.around_changes
         assert 0 < before < 1 and 0 < after < 1
     history = Experiment.open(study / "five-mutations" / "seed-1").history()
@@ -248,10 +248,10 @@ def test_shipped_plans_have_both_scales_and_arms_of_equal_budget():
     for name in shipped_plans():
         for scale in ("laptop", "paper") if name != "yield" else ("laptop",):
             plan = read_plan(name, scale)
-            budgets = {(s.time, s.flops, s.individuals) for s in (plan.settings_of(arm, 1) for arm in plan.arms)}
+            budgets = {plan.settings_of(arm, 1).budget for arm in plan.arms}
             assert len(budgets) == 1, name
     laptop = read_plan("repeatability")
-    hours = sum(laptop.settings_of(arm, seed).time for arm, seed in laptop.runs()) / 3600
+    hours = sum(laptop.settings_of(arm, seed).budget.time for arm, seed in laptop.runs()) / 3600
     assert laptop.repeats == 5 and hours <= 0.42, "with a margin for starting and testing, half an hour"
     for scale in ("laptop", "paper"):
         ten, hundred = (read_plan(name, scale).settings_of("evolution", 1) for name in ("repeatability", "cifar-100"))
