@@ -79,10 +79,10 @@ def study(
 
 def _announced(plan: StudyPlan) -> str:
     """What is about to be done, and how it will be judged."""
-    from genepool.study.statistics import told
+    from genepool.study.statistics import description
 
     data = plan.settings_of(next(iter(plan.arms)), 1).data.source
-    judged = "\n".join(f"  {name}: {told(name)}" for name in plan.statistics)
+    judged = "\n".join(f"  {name}: {description(name)}" for name in plan.statistics)
     return (
         f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}, data {data}\n"
         f"Statistics, decided now:\n{judged}"

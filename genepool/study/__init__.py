@@ -1,4 +1,13 @@
-"""Studies: plans of experiments (arms and repeats), run one after another, and what came of them."""
+"""Studies: plans of experiments (arms and repeats), and their outcomes.
+
+plan         a TOML file with arms, repeats and scales
+run          the experiments, one after another
+records      the individuals that set a validation record
+outcome      the result of one experiment
+statistics   what is computed from the outcomes
+report/      HTML and Markdown
+plots/       figures, with matplotlib
+"""
 
 from genepool.study.outcome import Outcome, read_outcome
 from genepool.study.plan import Point, StudyPlan, read_plan, shipped_plans

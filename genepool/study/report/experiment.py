@@ -1,9 +1,4 @@
-"""The report of one experiment, beside the tables of the paper.
-
-The two tables of the paper that results are compared with: test accuracies in per cent, with augmented data.
-
-The report of one experiment.
-"""
+"""The report of one experiment, compared with the paper's two tables of test accuracies."""
 
 from __future__ import annotations
 
@@ -95,7 +90,7 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
 
 
 def best_sections(history: History, identity: str) -> list[Section]:
-    """The architecture of an individual, and how it came to be."""
+    """The architecture of an individual, and the mutations that led to it."""
     rows = [
         (
             str(number),
@@ -116,7 +111,7 @@ def best_sections(history: History, identity: str) -> list[Section]:
 
 
 def settings_section(settings: Settings, extra: dict[str, str] | None = None) -> Section:
-    """All that one needs to do it again."""
+    """Every setting, so that the experiment can be repeated."""
     rows = [*(extra or {}).items(), *((name, written(value)) for name, value in by_name(settings).items())]
     return Section("Settings", (Table(("setting", "value"), rows),))
 
