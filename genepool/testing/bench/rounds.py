@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from genepool.data import open_source
-from genepool.data.dataset import Dataset, prepare
+from genepool.data import Dataset, open_source, prepare
 from genepool.dna import DNA, Shape, requirements, shapes
 from genepool.evaluation import Evaluator, Limits, Observer, Trained, Training, TrainingRequest, ignore
 from genepool.evolution import Founder, Reproduction, Surroundings, Worker
