@@ -9,8 +9,7 @@ from typing import NamedTuple
 from genepool.analysis.history import History
 from genepool.analysis.lineage import ancestors
 from genepool.dna import DNA, Conv
-from genepool.evolution.budget import Spending
-from genepool.evolution.escape import Escape
+from genepool.evolution import Escape, Spending
 from genepool.population import State
 
 MOST_BOXES = 14

@@ -19,9 +19,7 @@ from genepool.analysis.spending import (
 )
 from genepool.analysis.table import Progress, Table
 from genepool.analysis.workers import at_work_since
-from genepool.evolution.budget import Budget, BudgetUse, Spending
-from genepool.evolution.escape import Escape
-from genepool.evolution.final_phase import FinalPhase
+from genepool.evolution import Budget, BudgetUse, Escape, FinalPhase, Spending
 from genepool.population import Census
 
 MOMENT = 5.0
