@@ -71,8 +71,7 @@ from genepool.settings import (
 from genepool.workers import LocalPool, PoolOptions, RayOptions, WorkerPool
 
 if TYPE_CHECKING:
-    from genepool.data import Source
-    from genepool.data.dataset import Dataset
+    from genepool.data import Dataset, Source
     from genepool.export import TrainedModel
 
 log = logging.getLogger(__name__)
@@ -257,7 +256,7 @@ class Experiment:
         self, *identities: str, data_dir: Path | None = None, progress: Callable[..., None] | None = None
     ) -> TrainedModel:
         """Return the best network, the one with the given ID, or several as an ensemble, ready to predict."""
-        from genepool.data.dataset import prepare
+        from genepool.data import prepare
         from genepool.experiment.best import model_to_export
         from genepool.export import TrainedModel
 
@@ -281,7 +280,7 @@ class Experiment:
         `look` is called every so many seconds. An exception from it and Ctrl-C end the run; trainings are handed over,
         so nothing is lost. The other arguments are those of `pool`.
         """
-        from genepool.data.dataset import prepare
+        from genepool.data import prepare
 
         plugins = tuple(plugins)
         load(plugins)

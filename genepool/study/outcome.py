@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from genepool.analysis import History, ancestors
-from genepool.data.paths import write_atomic
+from genepool.data import write_atomic
 from genepool.errors import DataError, shown
-from genepool.experiment.best import BestNetwork
+from genepool.experiment import BestNetwork
 
 FILE = "outcome.json"
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.data.paths import write_atomic
+from genepool.data import write_atomic
 from genepool.errors import SettingsError, shown
-from genepool.experiment import Experiment
-from genepool.experiment.best import best_network
+from genepool.experiment import Experiment, best_network
 from genepool.settings import by_name
 from genepool.study.outcome import Outcome, around, curve, read_outcome, useful, write_outcome
 from genepool.study.plan import StudyPlan, check_plan

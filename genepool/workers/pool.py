@@ -101,9 +101,9 @@ def number_of_workers(count: int | None, per_gpu: int, device: str) -> int:
 
 def memory_per_worker(asked: int | None, workers: int) -> int | None:
     """The bytes that each of several workers on this machine may use: `asked`, or an equal share of what is free."""
-    from genepool.data.free_memory import available
+    from genepool.data import available_memory
 
-    return allowance(asked, available(), workers)
+    return allowance(asked, available_memory(), workers)
 
 
 def require_memory(asked: int) -> int:

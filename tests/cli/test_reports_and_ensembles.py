@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from genepool.analysis import diagram
-from genepool.data.dataset import prepare
+from genepool.data import prepare
 from genepool.dna import initial
 from genepool.errors import DataError
 from genepool.evolution import Surroundings
@@ -181,9 +181,8 @@ def test_a_missing_experiment_is_left_out_of_the_report_and_told(study, tmp_path
 
 
 def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
-    from genepool.data import open_source
-    from genepool.data.dataset import prepare
-    from genepool.experiment.best import model_to_export
+    from genepool.data import open_source, prepare
+    from genepool.experiment import model_to_export
     from genepool.export import read_model
 
     directories = [study / "five-mutations" / f"seed-{seed}" for seed in (1, 2)]

@@ -9,8 +9,7 @@ from genepool.analysis import Annotation
 from genepool.errors import SettingsError
 from genepool.evaluation import Evaluation, Trained, ignore
 from genepool.evolution import Escape, Intervention, Spending, Surroundings
-from genepool.experiment import CurrentRules, Experiment, StopCondition
-from genepool.experiment.versions import annotations_of
+from genepool.experiment import CurrentRules, Experiment, StopCondition, annotations_of
 from genepool.population import State
 from genepool.settings import override, preset
 from genepool.study.plots.progress import progress_figure

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 from genepool.analysis import History, lineage
-from genepool.experiment import Experiment
-from genepool.experiment.best import choose, measured_before
+from genepool.experiment import Experiment, choose_best, measured_before
 from genepool.settings import Settings, by_name, written
 from genepool.study.report.document import Document, Section, Table, Text
 from genepool.study.report.figures import experiment_figures
@@ -62,7 +61,7 @@ def comparison(data: str, accuracy: str, parameters: str) -> Section:
 def experiment_document(experiment: Experiment, folder: Path) -> Document:
     """What became of it so far; nothing is run or measured."""
     history = experiment.history()
-    best = choose(experiment, history)
+    best = choose_best(experiment, history)
     test, spent, settings = measured_before(experiment, best.id), history.spending(), experiment.settings()
     tested = "not measured" if test is None else percent(test)
     parameters = best.evaluation.parameters

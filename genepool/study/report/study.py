@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from genepool.analysis import History
-from genepool.data.paths import write_atomic
+from genepool.data import write_atomic
 from genepool.errors import DataError, GenepoolError, PopulationFormatError, StorageError, shown
 from genepool.experiment import Experiment
 from genepool.study import Outcome, StudyPlan, findings, path_of, read_study
