@@ -51,6 +51,6 @@ def test_individuals_that_were_raced_say_so_and_replay(budget, tmp_path):
 def test_a_race_that_would_begin_after_the_end_is_refused(tmp_path):
     result = genepool("run", tmp_path / "experiment", "--set", "training_budget.racing=1.5")
     assert result.returncode == 2
-    assert "The setting racing is 1.5, but must lie between 0 and 0.95." in result.stderr
+    assert "The setting training_budget.racing is 1.5, but must be at most 0.95, or none." in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "experiment").exists()
