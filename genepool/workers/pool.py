@@ -109,9 +109,7 @@ def memory_per_worker(asked: int | None, workers: int) -> int | None:
 def require_memory(asked: int) -> int:
     """Return `asked`, or raise SettingsError if it is less than a process without a network takes."""
     if asked < PROCESS_MEMORY:
-        raise SettingsError(
-            f"A worker alone takes {_gib(PROCESS_MEMORY)}; {_gib(asked)} is too little to train."
-        )
+        raise SettingsError(f"A worker alone takes {_gib(PROCESS_MEMORY)}; {_gib(asked)} is too little to train.")
     return asked
 
 
