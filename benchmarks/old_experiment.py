@@ -20,10 +20,9 @@ from genepool.dna import initial as first_dna
 from genepool.errors import MutationError
 from genepool.experiment import Experiment
 from genepool.mutations import MUTATIONS, apply
-from genepool.population import Birth, Fossil, Individual, Result, State
+from genepool.population import Birth, Files, Fossil, Individual, Result, State
 from genepool.population.directory import names
 from genepool.population.directory.archive import Archive
-from genepool.population.directory.files import Files
 from genepool.population.directory.writer import stored_files
 from genepool.settings import override, preset
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import torch
 
 from genepool.cli.text import table
-from genepool.data import open_source
-from genepool.data.dataset import prepare
+from genepool.data import open_source, prepare
 from genepool.dna import DNA, codec, initial, requirements, zoo
 from genepool.evaluation import Training
 from genepool.nn import Model, TrainingRun, prepare_process

@@ -38,8 +38,7 @@ from benchmarks.steps import WARM_UP, Evolve, Stepper
 from genepool.errors import GenepoolError
 from genepool.experiment import Experiment
 from genepool.experiment.worker_process import accounts_of
-from genepool.population import Files
-from genepool.population.directory.served import ServedFiles
+from genepool.population import Files, ServedFiles
 from genepool.workers.ray.nodes import join
 from genepool.workers.ray.service import Line, serve
 

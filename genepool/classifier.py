@@ -26,10 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genepool import settings as names
-from genepool.data import ArraySource
-from genepool.data.arrays import pixel_scale, to_pixels
-from genepool.data.dataset import prepare
-from genepool.data.paths import save_file
+from genepool.data import ArraySource, pixel_scale, prepare, save_file, to_pixels
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
 from genepool.experiment import Experiment
 from genepool.export import Facts, Network, document, image_files, metadata, read_document, read_image, read_model

@@ -49,8 +49,7 @@ def fashion():
     """The shipped data set, prepared for training, on one thread of torch."""
     import torch
 
-    from genepool.data import open_source
-    from genepool.data.dataset import prepare
+    from genepool.data import open_source, prepare
 
     torch.set_num_threads(1)
     return prepare(open_source("fashion-mini"))

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.validation import check_is_fitted
 
 from genepool import ImageClassifier
-from genepool.data.dataset import prepare
+from genepool.data import prepare
 from genepool.errors import DataError, GenepoolError, NotFittedError
 from genepool.export import source as safetensors_form
 from tests.support.photographs import photographs

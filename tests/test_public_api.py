@@ -1,6 +1,9 @@
-"""The lower door: an experiment driven from Python."""
+"""The public names, and an experiment driven from Python."""
 
+import pkgutil
+from importlib import import_module
 from random import Random
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ import genepool
 from genepool import DNA, Experiment, Mutation, TrainedModel, Worker, preset
 from genepool.dna import initial
 from genepool.errors import DataError
-from genepool.experiment.start import find_start
+from genepool.experiment import find_start
 from genepool.mutations import MUTATIONS
 from genepool.settings import changed
 
@@ -72,3 +75,24 @@ def test_every_public_name_is_there():
     mutation: Mutation = MUTATIONS.get("identity")
     assert mutation(initial(), Random(0)) == initial()
     assert callable(Worker.run)
+
+
+PACKAGES = ["genepool", *(p.name for p in pkgutil.walk_packages(genepool.__path__, "genepool.") if p.ispkg)]
+
+
+@pytest.mark.parametrize("name", [name for name in PACKAGES if not name.startswith("genepool.testing.bench")])
+def test_the_visible_names_of_a_folder_are_its_public_names(name):
+    package = import_module(name)
+    public = getattr(package, "__all__", [])
+    assert len(set(public)) == len(public)
+    assert all(hasattr(package, member) for member in public)  # also those that are imported on first use
+    visible = {
+        member
+        for member, value in vars(package).items()
+        if not member.startswith("_")
+        and (not isinstance(value, ModuleType) or member in public)
+        and getattr(value, "__module__", None) not in ("typing", "__future__", "genepool.registry")
+        and member not in ("annotations", "TYPE_CHECKING")
+    }
+    assert visible <= set(public)
+    assert package.__doc__ and "To be written" not in package.__doc__

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from genepool.data import open_source
+from genepool.data import Images, open_source
 from genepool.data.fashion_mini import COLUMNS, HERE, SIDE, Contents, Sheet, digest_of
-from genepool.data.source import Images
 
 
 def chosen(images: Images, start: int, stop: int) -> NDArray[np.uint8]:

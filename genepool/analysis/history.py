@@ -11,7 +11,7 @@ from genepool.analysis.spending import Interval, spending
 from genepool.analysis.table import Table
 from genepool.dna import DNA, decode
 from genepool.evaluation import Evaluation
-from genepool.evolution.budget import Spending
+from genepool.evolution import Spending
 from genepool.population import Birth, DirectoryView, Fossil, Individual, Result, State
 
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from genepool.analysis.history import History
 from genepool.analysis.lineage import ancestors
 from genepool.dna import DNA, Conv
-from genepool.evolution.budget import Spending
-from genepool.evolution.escape import Escape
+from genepool.evolution import Escape, Spending
 from genepool.population import State
 
 MOST_BOXES = 14
@@ -145,7 +144,7 @@ def _end(escape: Escape, history: History) -> float | None:
 
     def is_over(count: int) -> bool:
         seconds = float(progress.elapsed[count - 1]) if count else 0.0
-        return not escape.lasts(Spending(seconds=seconds, individuals=count))
+        return not escape.is_active(Spending(seconds=seconds, individuals=count))
 
     needed = bisect_left(range(len(progress.rows) + 1), True, key=is_over)
     return float(progress.finished[needed - 1]) if 0 < needed <= len(progress.rows) else None

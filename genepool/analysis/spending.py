@@ -9,7 +9,7 @@ import numpy as np
 
 from genepool.analysis.reader import Reader
 from genepool.analysis.table import Table, elapsed
-from genepool.evolution.budget import Spending
+from genepool.evolution import Spending
 from genepool.population import DirectoryView
 
 Interval = tuple[float, float]

@@ -19,9 +19,7 @@ from genepool.analysis.spending import (
 )
 from genepool.analysis.table import Progress, Table
 from genepool.analysis.workers import at_work_since
-from genepool.evolution.budget import Budget, BudgetUse, Spending
-from genepool.evolution.escape import Escape
-from genepool.evolution.final_phase import FinalPhase
+from genepool.evolution import Budget, BudgetUse, Escape, FinalPhase, Spending
 from genepool.population import Census
 
 MOMENT = 5.0
@@ -135,7 +133,7 @@ def status_of(observer: Observer, terms: Terms, *, also: Interval | None = None)
         over=over,
         seconds_left=_seconds_left(terms.budget, spent, rate) if state == "running" else None,
         final_phase=use if state == "running" and use.left and terms.final_phase.has_begun(use) else None,
-        escape=terms.escape.told(spent),
+        escape=terms.escape.message(spent),
     )
 
 

@@ -13,7 +13,7 @@ from genepool.cli.text import amount, percent, span, table
 
 if TYPE_CHECKING:
     from genepool.analysis import Point
-    from genepool.experiment.best import BestNetwork
+    from genepool.experiment import BestNetwork
 
 
 @click.command()
@@ -30,8 +30,7 @@ def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, fro
     Test accuracy is measured once and then kept. --front prints all networks that were ever trained and that no other
     beats in accuracy, parameters and FLOPs at once.
     """
-    from genepool.experiment import Experiment
-    from genepool.experiment.best import best_network
+    from genepool.experiment import Experiment, best_network
 
     experiment = Experiment.open(directory)
     if front:

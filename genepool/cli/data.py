@@ -26,8 +26,7 @@ def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
     """List the data sets that can be chosen by name; fetch one."""
     if ctx.invoked_subcommand is not None:
         return
-    from genepool.data import SOURCES
-    from genepool.data.paths import data_folder
+    from genepool.data import SOURCES, data_folder
 
     data_folder(data_dir)
     facts = [_facts(SOURCES.get(name), data_dir) for name in SOURCES]

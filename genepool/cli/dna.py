@@ -81,7 +81,7 @@ def _read(file: Path) -> DNA:
 
 
 def _write(individual: DNA, out: Path) -> None:
-    from genepool.data.paths import save_file
+    from genepool.data import save_file
 
     save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
 

@@ -33,10 +33,8 @@ def ensemble(
     Test accuracies are told for each network, for their majority vote and for their averaged probabilities. The model
     that is written averages; nothing is trained any further.
     """
-    from genepool.data.dataset import prepare
-    from genepool.experiment import Experiment
-    from genepool.experiment.ensemble import check_same_data
-    from genepool.experiment.ensemble import ensemble as make
+    from genepool.data import prepare
+    from genepool.experiment import Experiment, check_same_data, make_ensemble
     from genepool.export import check_target
 
     experiments = [Experiment.open(directory) for directory in directories]
@@ -44,7 +42,7 @@ def ensemble(
     target = check_target("ensemble", name, out, force)
     with download_progress() as progress:
         source = experiments[0].source(data_dir, progress)
-    made = make(experiments, top=top, source=source, data=prepare(source), name=name, target=target)
+    made = make_ensemble(experiments, top=top, source=source, data=prepare(source), name=name, target=target)
     if as_json:
         click.echo(json_text(made))
         return

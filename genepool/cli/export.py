@@ -36,9 +36,8 @@ def export(
     as bytes (n, height, width, channels) and give probabilities; what is written has answered like the original on
     every validation image.
     """
-    from genepool.data.dataset import prepare
-    from genepool.experiment import Experiment
-    from genepool.experiment.best import model_to_export
+    from genepool.data import prepare
+    from genepool.experiment import Experiment, model_to_export
     from genepool.export import check_target, write_model
 
     experiment = Experiment.open(directory)

@@ -19,10 +19,10 @@ def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
 
     Nothing in the model is run: a changed model.py changes nothing here. What is written has answered like the model.
     """
-    from genepool.data.paths import require_writable, save_file
+    from genepool.data import require_writable, save_file
     from genepool.dna import codec
     from genepool.errors import DataError, shown
-    from genepool.experiment.start import from_model
+    from genepool.experiment import from_model
 
     if out.suffix != ".json":
         raise DataError(f"The name '{shown(out)}' must end in .json; the weights go beside it.")

@@ -11,7 +11,7 @@ import msgspec
 from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, FILE, split
 
 if TYPE_CHECKING:
-    from genepool.workers.launch import LaunchRequest
+    from genepool.workers import LaunchRequest
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +64,7 @@ def launch(scheduler: str, submit: bool, out: Path | None, **given: Any) -> None
 def _request(options: LaunchOptions) -> LaunchRequest:
     from genepool import settings as names
     from genepool.experiment import Experiment
-    from genepool.workers import WorkerOptions
-    from genepool.workers.launch import LaunchRequest
+    from genepool.workers import LaunchRequest, WorkerOptions
 
     experiment = Experiment.open(options.directory)
     return LaunchRequest(

@@ -18,12 +18,11 @@ from genepool.errors import shown
 def lineage(directory: Path, identity: str, as_json: bool) -> None:
     """From the first network to the individual ID (or enough of its ID), by default the best one."""
     from genepool.analysis import lineage as chain_to
-    from genepool.experiment import Experiment
-    from genepool.experiment.best import choose
+    from genepool.experiment import Experiment, choose_best
 
     experiment = Experiment.open(directory)
     history = experiment.history()
-    chain = chain_to(history.rows, identity or choose(experiment, history).id)
+    chain = chain_to(history.rows, identity or choose_best(experiment, history).id)
     if as_json:
         click.echo(json_text(chain))
         return

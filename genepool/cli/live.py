@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genepool.analysis import Row, Status
     from genepool.evolution import BudgetUse
     from genepool.experiment import Experiment
-    from genepool.workers.pool import WorkerPool
+    from genepool.workers import WorkerPool
 
 EVERY = 10.0
 """Seconds between two lines if the output is not a terminal."""

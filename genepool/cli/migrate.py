@@ -25,7 +25,7 @@ def migrate(home: Path, abroad: Path, best: int, data_dir: Path | None, device: 
     Images and classes of both must be alike. Their fitness is measured on TO's validation images.
     """
     from genepool.experiment import Experiment
-    from genepool.experiment.migration import migrate as move
+    from genepool.experiment import migrate as move
     from genepool.nn import prepare_process
 
     prepare_process(1)

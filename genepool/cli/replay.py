@@ -25,15 +25,14 @@ def replay(directory: Path, identity: str, data_dir: Path | None, device: str, t
 
     Exit code 1 if it does not reach the recorded accuracy.
     """
-    from genepool.data.dataset import prepare
-    from genepool.experiment import Experiment
-    from genepool.experiment.best import choose
-    from genepool.experiment.replay import replay as repeat
+    from genepool.data import prepare
+    from genepool.experiment import Experiment, choose_best
+    from genepool.experiment import replay as repeat
     from genepool.nn import prepare_process
 
     experiment = Experiment.open(directory)
     history = experiment.history()
-    identity = identity or choose(experiment, history).id
+    identity = identity or choose_best(experiment, history).id
     prepare_process(threads)
     with download_progress() as progress:
         data = prepare(experiment.source(data_dir, progress))

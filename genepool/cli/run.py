@@ -71,9 +71,7 @@ def run(**given: Any) -> None:
     Budgets count from the beginning of the experiment: to continue after the end, give a larger one. Ctrl-C loses
     nothing; unfinished trainings continue from their checkpoints next time.
     """
-    from genepool.experiment.best import best_network
-    from genepool.experiment.opening import ExperimentRequest, open_experiment
-    from genepool.experiment.tracking import Tracking
+    from genepool.experiment import ExperimentRequest, Tracking, best_network, open_experiment
     from genepool.settings import size
 
     asked, rest = options.split(RunOptions, given)
@@ -136,7 +134,7 @@ def _evolve(experiment: Experiment, pool: WorkerPool, also: Callable[[], None]) 
 
 
 def _draw(experiment: Experiment) -> Path:
-    from genepool.experiment.versions import annotations_of
+    from genepool.experiment import annotations_of
     from genepool.study.plots.progress import draw_progress
 
     figure, history = experiment.path / "progress.png", experiment.history()

@@ -12,8 +12,7 @@ from genepool.cli.options import DATA_DIR, DEVICE, JSON
 
 if TYPE_CHECKING:
     from genepool.experiment import Experiment
-    from genepool.study.plan import StudyPlan
-    from genepool.study.statistics import Line
+    from genepool.study import Line, StudyPlan
 
 EVERY = 20.0
 """Seconds between two lines about what goes on."""
@@ -53,9 +52,8 @@ def study(
     """
     from genepool.cli.options import json_text
     from genepool.settings import seconds as parsed
-    from genepool.study import begin_study, findings, read_plan, run_study
+    from genepool.study import begin_study, findings, lines, read_plan, run_study
     from genepool.study.report import write_report
-    from genepool.study.statistics import lines
 
     if plan is None:
         click.echo(_shipped())
@@ -79,10 +77,10 @@ def study(
 
 def _announced(plan: StudyPlan) -> str:
     """What is about to be done, and how it will be judged."""
-    from genepool.study.statistics import told
+    from genepool.study.statistics import description
 
     data = plan.settings_of(next(iter(plan.arms)), 1).data.source
-    judged = "\n".join(f"  {name}: {told(name)}" for name in plan.statistics)
+    judged = "\n".join(f"  {name}: {description(name)}" for name in plan.statistics)
     return (
         f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}, data {data}\n"
         f"Statistics, decided now:\n{judged}"

@@ -52,12 +52,9 @@ class TrainOptions(msgspec.Struct, frozen=True, kw_only=True):
 def train(**given: Any) -> None:
     """Train the network whose DNA is in FILE; print its fitness and what the training took."""
     from genepool import settings as names
-    from genepool.data.dataset import prepare
-    from genepool.data.paths import require_writable, save_file
+    from genepool.data import prepare, require_writable, save_file
     from genepool.dna import codec
-    from genepool.nn.device import choose_device, prepare_process
-    from genepool.nn.evaluator import TorchEvaluator
-    from genepool.nn.weights import read_weights
+    from genepool.nn import TorchEvaluator, choose_device, prepare_process, read_weights
 
     options, changes = split(TrainOptions, given)
     dna = codec.read(options.file)

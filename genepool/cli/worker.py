@@ -33,8 +33,7 @@ def worker(directory: Path, data_dir: Path | None, memory: str | None, exit_code
     """
     import secrets
 
-    from genepool.experiment import Experiment
-    from genepool.experiment.worker_process import run_worker
+    from genepool.experiment import Experiment, run_worker
     from genepool.settings import size
     from genepool.workers import WorkerOptions, memory_per_worker, require_memory
 

@@ -10,8 +10,7 @@ import numpy as np
 from genepool import __version__
 from genepool.analysis import Observer, Status, Terms, WorkerMonitor, records_of, status_of
 from genepool.errors import GenepoolError, shown
-from genepool.experiment import Experiment
-from genepool.experiment.versions import settings_changes
+from genepool.experiment import Experiment, settings_changes
 from genepool.population import FREE
 from genepool.settings import FIXED, by_name
 

@@ -118,7 +118,7 @@ def prepare(source: Source, *, cache: Path | None = None, seed: int = 0, pad: in
     raise DataError(f"The prepared data in '{shown(target)}' keeps changing or vanishing; remove that folder.")
 
 
-def digest(data: Dataset) -> str:
+def data_digest(data: Dataset) -> str:
     """Return a digest of the images and their order: all labels, sizes and moments, and a sample of the pixels."""
     facts = {name: getattr(data, name) for name in Dataset.__slots__ if not isinstance(getattr(data, name), np.ndarray)}
     found = hashlib.sha256(msgspec.json.encode(facts, order="sorted"))

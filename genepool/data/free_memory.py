@@ -14,7 +14,7 @@ NO_LIMIT = 2**60
 """Version 1 control groups without a limit report a number of about this size."""
 
 
-def available(root: Path = Path("/")) -> int | None:
+def available_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes that can be allocated without swapping: the least of the machine and all control groups.
 
     None if the system does not say. A container sees the machine's figures but is killed at its group's limit.
@@ -71,7 +71,7 @@ PART = 2**22
 
 def check_room(needed: int, what: str, advice: str) -> None:
     """Refuse what would take more bytes than are free."""
-    free = available()
+    free = available_memory()
     if free is not None and needed > free:
         raise DataError(
             f"{what} would take {needed / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are free; {advice}."

@@ -30,7 +30,7 @@ from genepool.data.splits import held_out_mask
 from genepool.errors import DataError, SettingsError, shown
 
 PARTS = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
-LITTER = ("thumbs.db", "desktop.ini", "__macosx")
+DESKTOP_LITTER = ("thumbs.db", "desktop.ini", "__macosx")
 
 
 class ImageFile(NamedTuple):
@@ -88,7 +88,7 @@ def _in_parts(folders: list[Path]) -> bool:
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            kept = [e for e in entries if not e.name.startswith(".") and e.name.lower() not in LITTER]
+            kept = [e for e in entries if not e.name.startswith(".") and e.name.lower() not in DESKTOP_LITTER]
     except (OSError, ValueError) as error:
         raise DataError(f"The folder '{shown(folder)}' cannot be read ({shown(str(error))}).") from error
     return sorted(kept, key=lambda entry: os.fsencode(entry.name))

@@ -1,16 +1,66 @@
 """An experiment: a directory with a population, settings that may change, and the parts wired together for a worker.
 
-No logic of its own: what evolves is in evolution/, what is stored in population/, what trains in nn/.
+experiment      the directory: create, open, set, run, read
+opening         opening or creating an experiment from a request of a command
+rules           the rules in force, from the settings
+versions        the history of the settings
+start           the network that an experiment starts from
+stopping        when workers stop
+worker_process  one worker in its process
+best            the best network: tested, kept, exported
+ensemble        the best networks of several experiments as one model
+migration       copies of the best of one population for another
+replay          an individual rebuilt from its lineage
+tracking        TensorBoard and MLflow
+
+What evolves is in evolution/, what is stored in population/, what trains in nn/.
 """
 
+from genepool.experiment.best import (
+    BestNetwork,
+    best_network,
+    choose_best,
+    measure_test_accuracy,
+    measured_before,
+    model_to_export,
+)
+from genepool.experiment.ensemble import Ensemble, check_same_data, make_ensemble
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.rules import CurrentRules, lacking_mutations
+from genepool.experiment.migration import Migrant, migrate
+from genepool.experiment.opening import ExperimentRequest, open_experiment
+from genepool.experiment.replay import Repeated, replay
+from genepool.experiment.rules import CurrentRules
+from genepool.experiment.start import Start, find_start, from_model
 from genepool.experiment.stopping import Accounts, StopCondition
+from genepool.experiment.tracking import Tracking
+from genepool.experiment.versions import annotations_of, settings_changes
+from genepool.experiment.worker_process import run_worker
 
 __all__ = [
     "Experiment",
-    "Accounts",
+    "ExperimentRequest",
+    "open_experiment",
     "CurrentRules",
+    "annotations_of",
+    "settings_changes",
+    "Start",
+    "find_start",
+    "from_model",
+    "Accounts",
     "StopCondition",
-    "lacking_mutations",
+    "run_worker",
+    "BestNetwork",
+    "best_network",
+    "choose_best",
+    "measured_before",
+    "measure_test_accuracy",
+    "model_to_export",
+    "Ensemble",
+    "check_same_data",
+    "make_ensemble",
+    "Migrant",
+    "migrate",
+    "Repeated",
+    "replay",
+    "Tracking",
 ]

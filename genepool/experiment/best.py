@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from genepool.analysis import History, Row, find, lineage
-from genepool.data.paths import write_atomic
+from genepool.data import write_atomic
 from genepool.dna import codec, requirements
 from genepool.errors import ConcurrencyError, DataError, ExportError, StorageError, shown
-from genepool.experiment import Experiment
+from genepool.experiment.experiment import Experiment
 
 if TYPE_CHECKING:
-    from genepool.data import Source
-    from genepool.data.dataset import Dataset
+    from genepool.data import Dataset, Source
     from genepool.export import Member, ModelToExport
 
 FOLDER = "best"
@@ -60,7 +59,7 @@ class BestNetwork(msgspec.Struct, frozen=True, kw_only=True):
         return self.fitness if self.accuracy is None else self.accuracy
 
 
-def choose(experiment: Experiment, history: History) -> Row:
+def choose_best(experiment: Experiment, history: History) -> Row:
     """Return the living individual with the highest fitness."""
     best = history.best()
     if best is None:
@@ -74,13 +73,13 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
     With a source, its test accuracy is measured, unless that was done before: once, and only for the chosen one.
     """
     history = experiment.history()
-    row = choose(experiment, history)
+    row = choose_best(experiment, history)
     test_accuracy = measured_before(experiment, row.id)
     weights = experiment.view().weights(row.individual)
     if weights is None:
         raise DataError(f"The weights of the best individual, {row.id}, are gone; run `genepool check`.")
     if test_accuracy is None and source is not None:
-        test_accuracy = measure(experiment, row, weights, source, device)
+        test_accuracy = measure_test_accuracy(experiment, row, weights, source, device)
     spent = history.spending()
     found = BestNetwork(
         id=row.id,
@@ -107,9 +106,9 @@ def measured_before(experiment: Experiment, identity: str) -> float | None:
     return known.test_accuracy if known is not None and known.id == identity else None
 
 
-def measure(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
+def measure_test_accuracy(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
     """Measure the test accuracy of an individual with these weights. Workers never call this."""
-    from genepool.data.dataset import prepare
+    from genepool.data import prepare
     from genepool.nn import TorchEvaluator, choose_device, from_bytes, inherit_weights, test_accuracy
 
     data = prepare(source)
@@ -151,7 +150,7 @@ def model_to_export(
     from genepool.export import Facts, ModelToExport, Search, build, digest_of, restore
     from genepool.nn import from_bytes
 
-    rows = [find(history.rows, identity) for identity in identities] or [choose(experiment, history)]
+    rows = [find(history.rows, identity) for identity in identities] or [choose_best(experiment, history)]
     if len({row.id for row in rows}) < len(rows):
         raise ExportError("An individual was given twice; an ensemble needs different ones.")
     weights = [from_bytes(_weights(experiment, row)) for row in rows]

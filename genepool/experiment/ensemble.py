@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from genepool.analysis import History
 from genepool.errors import DataError, SettingsError, shown
-from genepool.experiment import Experiment
 from genepool.experiment.best import model_to_export
+from genepool.experiment.experiment import Experiment
 from genepool.population import State
 
 if TYPE_CHECKING:
-    from genepool.data import Source
-    from genepool.data.dataset import Dataset
+    from genepool.data import Dataset, Source
     from genepool.export import ModelToExport
 
 Answers = NDArray[np.float32]
@@ -79,7 +78,7 @@ def check_same_data(experiments: Sequence[Experiment]) -> None:
             )
 
 
-def ensemble(
+def make_ensemble(
     experiments: Sequence[Experiment], *, top: int, source: Source, data: Dataset, name: str, target: Path
 ) -> Ensemble:
     """Choose the fittest networks, test each of them and the ensemble, and write one model."""

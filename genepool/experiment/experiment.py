@@ -55,8 +55,7 @@ from genepool.settings import (
 from genepool.workers import LocalPool, PoolOptions, RayOptions, WorkerPool
 
 if TYPE_CHECKING:
-    from genepool.data import Source
-    from genepool.data.dataset import Dataset
+    from genepool.data import Dataset, Source
     from genepool.export import TrainedModel
 
 log = logging.getLogger(__name__)
@@ -177,7 +176,7 @@ class Experiment(VersionedSettings):
         self, *identities: str, data_dir: Path | None = None, progress: Callable[..., None] | None = None
     ) -> TrainedModel:
         """Return the best network, the one with the given ID, or several as an ensemble, ready to predict."""
-        from genepool.data.dataset import prepare
+        from genepool.data import prepare
         from genepool.experiment.best import model_to_export
         from genepool.export import TrainedModel
 
@@ -201,7 +200,7 @@ class Experiment(VersionedSettings):
         `look` is called every so many seconds. An exception from it and Ctrl-C end the run; trainings are handed over,
         so nothing is lost. The other arguments are those of `pool`.
         """
-        from genepool.data.dataset import prepare
+        from genepool.data import prepare
 
         plugins = tuple(plugins)
         load(plugins)

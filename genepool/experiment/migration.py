@@ -13,11 +13,11 @@ import msgspec
 from genepool.analysis import MIGRATION, Row, lineage
 from genepool.errors import DataError, SettingsError, shown
 from genepool.evaluation import Evaluation, TrainingRequest
-from genepool.experiment import Experiment
+from genepool.experiment.experiment import Experiment
 from genepool.population import WEIGHTS, Birth, DirectoryPopulation, Files, State
 
 if TYPE_CHECKING:
-    from genepool.data.dataset import Dataset
+    from genepool.data import Dataset
 
 
 class Migrant(NamedTuple):
@@ -59,7 +59,7 @@ def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | No
 
 def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) -> Dataset:
     """The images of the new population; those of the old one must look the same to a network."""
-    from genepool.data.dataset import prepare
+    from genepool.data import prepare
 
     here, there = (prepare(experiment.source(data_dir)) for experiment in (home, abroad))
     for noun, one, other in (

@@ -74,16 +74,16 @@ def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Prog
 
 
 def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: Progress) -> Source:
-    from genepool.data import dataset
+    from genepool.data import prepare as prepare_images
 
     source = settings.data.open(data_dir, progress)
     if prepare:
-        dataset.prepare(source)
+        prepare_images(source)
     return source
 
 
 def _start(text: str, settings: Settings, data_dir: Path | None, progress: Progress) -> Start:
-    from genepool.data.dataset import prepare
+    from genepool.data import prepare
     from genepool.experiment.start import find_start, require_fit
 
     data = prepare(settings.data.open(data_dir, progress))

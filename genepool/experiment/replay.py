@@ -12,7 +12,8 @@ from genepool.dna import DNA, Shape, initial, topological_order
 from genepool.errors import DataError, shown
 from genepool.evaluation import Evaluation, Evaluator, Trained, TrainingBudget, TrainingRequest
 from genepool.evolution import UNCHANGED, Founder, mutated, recombined, training_budget_of
-from genepool.experiment import Experiment, lacking_mutations
+from genepool.experiment.experiment import Experiment
+from genepool.experiment.rules import lacking_mutations
 from genepool.mutations import ADOPTION, FUSION, MIXTURE, MUTATIONS
 from genepool.population import Birth
 from genepool.settings import Settings

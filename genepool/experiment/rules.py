@@ -58,7 +58,7 @@ class CurrentRules:
     def __call__(self) -> Rules:
         version = self._experiment.version()
         escape = self._experiment.settings(version).escape
-        if not escape.matters:
+        if not escape.depends_on_spending:
             return self._rules(version, escaping=False)
         spent = self._spent()
         if escape.is_due(spent):
@@ -66,7 +66,7 @@ class CurrentRules:
             self._experiment.intervene(phase, spent, who=self._who, version=version)
             version = self._experiment.version()
             escape = self._experiment.settings(version).escape
-        return self._rules(version, escaping=escape.lasts(spent))
+        return self._rules(version, escaping=escape.is_active(spent))
 
     def _rules(self, version: int, *, escaping: bool) -> Rules:
         if self._latest is None or self._latest[0] != (version, escaping):

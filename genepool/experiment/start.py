@@ -15,12 +15,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from genepool.data.paths import write_atomic
+from genepool.data import write_atomic
 from genepool.dna import DNA, ZOO, Shape, codec, zoo
 from genepool.errors import DataError, StorageError, shown
 
 if TYPE_CHECKING:
-    from genepool.data.dataset import Dataset
+    from genepool.data import Dataset
 
 FOLDER = "start"
 

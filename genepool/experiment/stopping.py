@@ -91,7 +91,7 @@ class StopCondition:
         try:
             settings = self._experiment.settings()
             budget = settings.budget
-            if not (budget.limits_anything or settings.escape.matters):
+            if not (budget.limits_anything or settings.escape.depends_on_spending):
                 return None
             spent = self._spent(self._stopwatch.interval())
         except StorageError:  # not knowing what was spent is no reason to stop

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from genepool.errors import MissingDependencyError
-from genepool.experiment import Experiment
+from genepool.experiment.experiment import Experiment
 from genepool.registry import Registry
 
 log = logging.getLogger(__name__)

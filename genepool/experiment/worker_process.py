@@ -18,12 +18,13 @@ from genepool import __version__, registry
 from genepool.analysis import Interval
 from genepool.errors import EngineError
 from genepool.evolution import Spending, Surroundings
-from genepool.experiment import Accounts, Experiment, StopCondition
+from genepool.experiment.experiment import Experiment
+from genepool.experiment.stopping import Accounts, StopCondition
 from genepool.population import Files
 from genepool.workers import WorkerFunctions, WorkerOptions
 
 if TYPE_CHECKING:
-    from genepool.data.dataset import Dataset
+    from genepool.data import Dataset
 
 MOST_THREADS = 4
 """The most threads for one training: batches of 50 do not keep many busy. Measured with two."""
@@ -86,16 +87,16 @@ def final_phase_threads(options: WorkerOptions) -> int:
 
 def _images(experiment: Experiment, options: WorkerOptions) -> Dataset:
     """The images, prepared once per machine and memory-mapped by all its workers."""
-    from genepool.data.dataset import prepare
+    from genepool.data import prepare
 
     return prepare(experiment.source(Path(options.data_dir) if options.data_dir else None))
 
 
 def _right_images(experiment: Experiment, options: WorkerOptions) -> Dataset:
-    from genepool.data.dataset import digest
+    from genepool.data import data_digest
 
     found = _images(experiment, options)
-    if options.images and digest(found) != options.images:
+    if options.images and data_digest(found) != options.images:
         raise EngineError(
             f"The images on node {platform.node()} differ from those of the run; put the same files on all nodes."
         )
@@ -115,14 +116,14 @@ def functions_for(experiment: Experiment) -> WorkerFunctions:
 
 def images_digest(options: WorkerOptions) -> str:
     """Prepare the images on the machine this runs on, and return their digest."""
-    from genepool.data.dataset import digest
+    from genepool.data import data_digest
 
-    return digest(_images(Experiment.open(Path(options.directory)), options))
+    return data_digest(_images(Experiment.open(Path(options.directory)), options))
 
 
 def portable_images(options: WorkerOptions) -> Dataset:
     """The prepared images in memory, to be sent to other machines."""
-    from genepool.data.dataset import portable
+    from genepool.data import portable
 
     return portable(_images(Experiment.open(Path(options.directory)), options))
 

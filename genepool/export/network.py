@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from genepool.data.dataset import Dataset
+from genepool.data import Dataset
 from genepool.dna import requirements
 from genepool.errors import DataError, ExportError
 from genepool.export.facts import Facts, Member, digest_of

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from genepool.data.dataset import Dataset
+from genepool.data import Dataset
 from genepool.errors import DataError, ExportError, shown
 from genepool.export import onnx_file, source, torch_program
 from genepool.export.facts import Facts

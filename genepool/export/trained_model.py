@@ -10,10 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from genepool.data.arrays import to_pixels
-from genepool.data.image_files import read_header, read_pixels
-from genepool.data.image_folder import LITTER
-from genepool.data.paths import save_file
+from genepool.data import DESKTOP_LITTER, read_header, read_pixels, save_file, to_pixels
 from genepool.dna import DNA
 from genepool.errors import DataError, shown
 from genepool.export.facts import Facts
@@ -130,7 +127,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _wanted(name: str) -> bool:
-    return not name.startswith(".") and name.lower() not in LITTER
+    return not name.startswith(".") and name.lower() not in DESKTOP_LITTER
 
 
 def read_image(path: Path, facts: Facts) -> NDArray[np.uint8]:

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genepool.data.dataset import Dataset
+from genepool.data import Dataset
 
 
 class Normaliser:

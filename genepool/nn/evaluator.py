@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import torch
 
-from genepool.data.dataset import Dataset
+from genepool.data import Dataset
 from genepool.dna import (
     DNA,
     PROCESS_MEMORY,

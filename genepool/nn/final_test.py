@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genepool.data import Source
-from genepool.data.dataset import Dataset
+from genepool.data import Dataset, Source
 from genepool.dna import VALIDATION_BATCH
 from genepool.errors import DataError
 from genepool.nn.batches import Normaliser

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from genepool.data.dataset import Dataset
+from genepool.data import Dataset
 from genepool.dna import cropped
 from genepool.errors import DataError, DivergedError
 from genepool.evaluation import AS_CONFIGURED, Observer, Progress, Training, TrainingBudget

@@ -1,16 +1,27 @@
-"""Studies: plans of experiments (arms and repeats), run one after another, and what came of them."""
+"""Studies: plans of experiments (arms and repeats), and their outcomes.
+
+plan         a TOML file with arms, repeats and scales
+run          the experiments, one after another
+records      the individuals that set a validation record
+outcome      the result of one experiment
+statistics   what is computed from the outcomes
+report/      HTML and Markdown
+plots/       figures, with matplotlib
+"""
 
 from genepool.study.outcome import Outcome, read_outcome
 from genepool.study.plan import Point, StudyPlan, read_plan, shipped_plans
 from genepool.study.run import begin_study, path_of, read_study, run_study
-from genepool.study.statistics import findings
+from genepool.study.statistics import Line, findings, lines
 
 __all__ = [
+    "Line",
     "Outcome",
     "Point",
     "StudyPlan",
     "begin_study",
     "findings",
+    "lines",
     "path_of",
     "read_outcome",
     "read_plan",

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from genepool.analysis import History, ancestors
-from genepool.data.paths import write_atomic
+from genepool.data import write_atomic
 from genepool.errors import DataError, shown
-from genepool.experiment.best import BestNetwork
+from genepool.experiment import BestNetwork
 
 FILE = "outcome.json"
 
@@ -83,33 +83,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return test or 0.0
 
 
-def outcome_of(
-    arm: str,
-    seed: int,
-    best: BestNetwork,
-    history: History,
-    *,
-    records: tuple[Record, ...] = (),
-    changes: tuple[PlannedChange, ...] = (),
-    settings: dict[str, Any] | None = None,
-    versions: dict[str, str] | None = None,
-) -> Outcome:
-    """The outcome of an experiment that is over."""
-    return Outcome(
-        arm=arm,
-        seed=seed,
-        best=best,
-        curve=_curve(history),
-        useful=_useful(history, best.id),
-        records=records,
-        changes=changes,
-        around_changes=_around(history, changes),
-        settings=settings or {},
-        versions=versions or {},
-    )
-
-
-def _around(history: History, changes: tuple[PlannedChange, ...]) -> tuple[float, float] | None:
+def around(history: History, changes: tuple[PlannedChange, ...]) -> tuple[float, float] | None:
+    """The best fitness before the first change, and after the last."""
     if not changes:
         return None
     fitness = history.table.progress().fitness.tolist()
@@ -117,17 +92,18 @@ def _around(history: History, changes: tuple[PlannedChange, ...]) -> tuple[float
     return (max(before, default=0.0), max(after)) if after else None
 
 
-def _curve(history: History) -> tuple[tuple[float, float], ...]:
+def curve(history: History) -> tuple[tuple[float, float], ...]:
+    """FLOPs spent and accuracy at each new best, and at the end."""
     progress = history.table.progress()
     accuracies = history.table.column("accuracy")[progress.rows[progress.is_record]].tolist()
     records = zip(progress.spent[progress.is_record].tolist(), accuracies, strict=True)
     return (*records, (sum(progress.spent[-1:].tolist()), accuracies[-1] if accuracies else 0.0))
 
 
-def _useful(history: History, identity: str) -> float:
-    total = history.spending().flops
-    useful = sum(row.evaluation.flops for row in ancestors(history.rows, identity))
-    return useful / total if total else 0.0
+def useful(history: History, identity: str) -> float:
+    """The share of the FLOPs that was spent on an individual and its ancestors."""
+    own = sum(row.evaluation.flops for row in ancestors(history.rows, identity))
+    return own / max(1, history.spending().flops)
 
 
 def read_outcome(path: Path) -> Outcome | None:

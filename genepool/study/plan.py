@@ -42,18 +42,18 @@ from genepool.study.statistics import STATISTICS
 
 PLANS = Path(__file__).parent / "plans"
 LAPTOP = "laptop"
-"""The scale of a plan as it stands."""
+"""The scale of a plan without changes."""
 _ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ,_+-]{0,60}", re.ASCII)
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Somebody else's result."""
+    """A published result for comparison."""
 
     label: str
     flops: float
     accuracy: float
     data: str = ""
-    """The data set that it was reached on; it is drawn in figures about this one only."""
+    """The data set of the result; it is drawn only in figures about this data set."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,11 +93,11 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     arms: dict[str, dict[str, Any]]
     points: tuple[Point, ...] = ()
     statistics: tuple[str, ...] = ("mean", "flops")
-    """What is computed from the outcomes; part of the plan, so that nobody chooses it after seeing them."""
+    """What is computed from the outcomes; part of the plan, so that it is not chosen after seeing them."""
     figure: Literal["repeatability", "dependence", "escape", "economy"] = "economy"
     """The figure that the question calls for; accuracy against FLOPs is always drawn."""
     against: str = ""
-    """Of the figure `dependence`: the setting on its horizontal axis."""
+    """The setting on the horizontal axis of the figure `dependence`."""
     scale: str = LAPTOP
     scales: dict[str, Scale] = {}
 
@@ -118,7 +118,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return tuple(sorted(found, key=lambda change: change.spent))
 
     def runs(self) -> list[tuple[str, int]]:
-        """Arm and seed of every experiment: all arms once, then again, so that half a study is a fair one."""
+        """The arm and seed of every experiment: all arms once, then again, so that half a study is fair too."""
         return [(arm, seed) for seed in range(1, self.repeats + 1) for arm in self.arms]
 
 
@@ -128,7 +128,7 @@ def _flatten(plan: StudyPlan | Scale) -> None:
 
 
 def _merged(*changes: dict[str, Any]) -> dict[str, Any]:
-    """The later ones win; the odds of mutations are merged."""
+    """Merge changes; later ones win, and odds of mutations are combined."""
     merged: dict[str, Any] = {}
     for change in changes:
         for name, value in change.items():
@@ -164,7 +164,7 @@ def read_plan(name: str, scale: str = LAPTOP) -> StudyPlan:
 
 
 def scaled(plan: StudyPlan, scale: str) -> StudyPlan:
-    """The plan at one of its scales, and no other any more."""
+    """The plan at one of its scales."""
     if scale != LAPTOP and scale not in plan.scales:
         raise SettingsError(f"has no scale '{shown(scale)}'; {nearest(scale, [LAPTOP, *plan.scales])}")
     change = plan.scales.get(scale, Scale())
@@ -185,7 +185,7 @@ def scaled(plan: StudyPlan, scale: str) -> StudyPlan:
 
 
 def check_plan(plan: StudyPlan, path: Path) -> None:
-    """Refuses what would only show after hours."""
+    """Refuse mistakes that would otherwise show only after hours."""
     if not plan.arms or plan.repeats < 1:
         raise SettingsError(f"The plan '{shown(path)}' needs at least one arm and one repeat.")
     for name in plan.statistics:

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from genepool.analysis import Row
-from genepool.data.paths import write_atomic
+from genepool.data import write_atomic
 from genepool.errors import ConcurrencyError, DataError, StorageError, shown
 from genepool.evolution import Intervention
 from genepool.experiment import Experiment
@@ -90,7 +90,7 @@ def keep_weights(experiment: Experiment, row: Row) -> bool:
 
 def records(experiment: Experiment, source: Source, device: str) -> tuple[Record, ...]:
     """The records that the curves are drawn from; to be called once, when no worker is active."""
-    from genepool.experiment.best import measure
+    from genepool.experiment import measure_test_accuracy
 
     history = experiment.history()
     progress = history.table.progress()
@@ -98,7 +98,7 @@ def records(experiment: Experiment, source: Source, device: str) -> tuple[Record
     for row, place in zip(history.records(), np.nonzero(progress.is_record)[0].tolist(), strict=True):
         keep_weights(experiment, row)
         path = _place(experiment, row)
-        test = measure(experiment, row, path.read_bytes(), source, device) if path.exists() else None
+        test = measure_test_accuracy(experiment, row, path.read_bytes(), source, device) if path.exists() else None
         found.append(
             Record(
                 id=row.id,

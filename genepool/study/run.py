@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.data.paths import write_atomic
+from genepool.data import write_atomic
 from genepool.errors import SettingsError, shown
-from genepool.experiment import Experiment
-from genepool.experiment.best import best_network
+from genepool.experiment import Experiment, best_network
 from genepool.settings import by_name
-from genepool.study.outcome import Outcome, outcome_of, read_outcome, write_outcome
+from genepool.study.outcome import Outcome, around, curve, read_outcome, useful, write_outcome
 from genepool.study.plan import StudyPlan, check_plan
 from genepool.study.records import Follower, forget_weights, read_changes, records
 
@@ -105,16 +104,19 @@ def _refuse_endless(plan: StudyPlan) -> None:
 
 def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str) -> Outcome:
     """Choose the best network by validation accuracy, test it once, and record the outcome."""
-    from genepool.nn.device import versions
+    from genepool.nn import versions
 
-    found = best_network(experiment, source=source, device=device)
-    outcome = outcome_of(
-        arm,
-        seed,
-        found,
-        experiment.history(),
+    best, history = best_network(experiment, source=source, device=device), experiment.history()
+    changes = read_changes(experiment.path)
+    outcome = Outcome(
+        arm=arm,
+        seed=seed,
+        best=best,
+        curve=curve(history),
+        useful=useful(history, best.id),
         records=records(experiment, source, device),
-        changes=read_changes(experiment.path),
+        changes=changes,
+        around_changes=around(history, changes),
         settings=by_name(experiment.settings(1)),
         versions=versions(),
     )

@@ -1,7 +1,7 @@
-"""What is computed from the outcomes of a study: few things, exact, and chosen in the plan before it runs.
+"""What is computed from the outcomes of a study.
 
-Follows the paper's "Reporting Methodology": the best experiment is the one of highest validation accuracy, what is
-reported of it is its test accuracy, and the analysis is decided upon before the results are seen.
+Follows the paper's "Reporting Methodology": the best experiment is the one of highest validation accuracy, its test
+accuracy is reported, and the plan names the statistics before anything runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from genepool.study.outcome import Outcome
 
 Finding = tuple[str, str]
-"""What was computed, and what came out."""
+"""The name of a figure, and its value as text."""
 
 
 def mean(outcomes: Sequence[Outcome]) -> list[Finding]:
@@ -61,7 +61,7 @@ def after_changes(outcomes: Sequence[Outcome]) -> list[Finding]:
 
 
 def computation(outcomes: Sequence[Outcome]) -> list[Finding]:
-    """FLOPs of an experiment on average, arm by arm, and of all together."""
+    """Mean FLOPs per experiment, arm by arm, and the total."""
     found = [
         (f"FLOPs of an experiment, {arm}", f"{statistics.fmean(outcome.best.flops for outcome in group):.3g}")
         for arm, group in by_arm(outcomes).items()
@@ -75,16 +75,16 @@ STATISTICS: dict[str, Callable[[Sequence[Outcome]], list[Finding]]] = {
     "sign-test": after_changes,
     "flops": computation,
 }
-"""By the names that plans use."""
+"""The statistics by the names that plans use."""
 
 
-def told(name: str) -> str:
-    """What a statistic is, in a sentence."""
+def description(name: str) -> str:
+    """What a statistic is, in one sentence."""
     return (STATISTICS[name].__doc__ or name).strip()
 
 
 def findings(names: Sequence[str], outcomes: Sequence[Outcome]) -> list[Finding]:
-    """Everything that the plan asked for."""
+    """All statistics that a plan names."""
     return [finding for name in names for finding in STATISTICS[name](outcomes)] if outcomes else []
 
 
@@ -97,7 +97,7 @@ def by_arm(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Pearson's; None where it is not defined."""
+    """Pearson's correlation, or None if it is undefined."""
     if len(pairs) < 2:
         return None
     xs, ys = zip(*pairs, strict=True)
@@ -108,7 +108,7 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def sign_test(better: int, worse: int) -> float:
-    """The chance of at least so many better ones if both were equally likely; ties do not count."""
+    """The probability of at least `better` successes if both were equally likely; ties do not count."""
     n = better + worse
     return float(sum(comb(n, k) for k in range(better, n + 1)) / 2**n)
 
@@ -130,8 +130,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 def lines(outcomes: Sequence[Outcome]) -> list[Line]:
     """The arms in the order in which they first appear."""
-    arms = dict.fromkeys(outcome.arm for outcome in outcomes)
-    return [_line(arm, [outcome for outcome in outcomes if outcome.arm == arm]) for arm in arms]
+    return [_line(arm, group) for arm, group in by_arm(outcomes).items()]
 
 
 def _line(arm: str, outcomes: list[Outcome]) -> Line:

@@ -9,11 +9,13 @@ launch   jobs for Slurm, Kubernetes and ssh
 What a worker does is in experiment/worker_process.py. No pool holds state that must survive it.
 """
 
+from genepool.workers.launch import LaunchRequest
 from genepool.workers.local import LocalPool
 from genepool.workers.options import PoolOptions, RayOptions, WorkerFunctions, WorkerOptions
 from genepool.workers.pool import WorkerPool, memory_per_worker, number_of_workers, require_memory
 
 __all__ = [
+    "LaunchRequest",
     "LocalPool",
     "PoolOptions",
     "RayOptions",

@@ -94,16 +94,16 @@ def number_of_workers(count: int | None, per_gpu: int, device: str) -> int:
     if count or device == "cpu":
         return count or os.cpu_count() or 1
 
-    from genepool.nn.device import gpus
+    from genepool.nn import gpus
 
     return gpus(device) * per_gpu or os.cpu_count() or 1
 
 
 def memory_per_worker(asked: int | None, workers: int) -> int | None:
     """The bytes that each of several workers on this machine may use: `asked`, or an equal share of what is free."""
-    from genepool.data.free_memory import available
+    from genepool.data import available_memory
 
-    return allowance(asked, available(), workers)
+    return allowance(asked, available_memory(), workers)
 
 
 def require_memory(asked: int) -> int:

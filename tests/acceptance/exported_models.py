@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from genepool import Experiment, ImageClassifier
-from genepool.data.dataset import prepare
+from genepool.data import prepare
 from tests.support.photographs import digits, photographs
 from tests.support.processes import COMMAND
 

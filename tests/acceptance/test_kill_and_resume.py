@@ -13,7 +13,7 @@ import pytest
 import torch
 from genepool.evolution.monitor import ASK_EVERY
 
-from genepool.data.dataset import prepare
+from genepool.data import prepare
 from genepool.evaluation import Progress, TrainingRequest
 from genepool.experiment import Experiment
 from tests.support.in_process import work_on

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from genepool.cli import cli
-from genepool.data.dataset import prepare
+from genepool.data import prepare
 from genepool.experiment import Experiment
 from tests.support import in_process
 from tests.support.photographs import digits, photographs

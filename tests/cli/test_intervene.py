@@ -61,7 +61,7 @@ def test_status_tells_who_did_what_and_when(shaken):
 
 def test_the_log_lines_tell_of_the_alarm(shaken):
     _, said = shaken
-    assert "ALARM: " in said[1].stderr + said[3].stderr or "5 mutations at each reproduction until" in said[1].stderr
+    assert "ALARM: " in said[1].stderr + said[3].stderr or "5 mutations per reproduction until" in said[1].stderr
 
 
 def test_whoever_came_through_it_can_be_replayed(shaken):
@@ -76,9 +76,9 @@ def test_whoever_came_through_it_can_be_replayed(shaken):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "Nothing is to be done"),
-        (["--mutations", 5], "last for a while"),
-        (["--for", "10m", "--population", 4], "last for a while"),
+        ([], "No intervention given"),
+        (["--mutations", 5], "need an end"),
+        (["--for", "10m", "--population", 4], "need an end"),
         (["--mutations", 5, "--for", "soon"], "is not a time"),
         (["--mutations", 5, "--for", "0"], "too short"),
         (["--mutations", 5, "--for", "9" * 5000], "too long"),

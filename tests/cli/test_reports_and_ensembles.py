@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from genepool.analysis import diagram
-from genepool.data.dataset import prepare
+from genepool.data import prepare
 from genepool.dna import initial
 from genepool.errors import DataError
+from genepool.evolution import Surroundings
 from genepool.experiment import Experiment, StopCondition
 from genepool.settings import preset
 from genepool.study import read_plan, read_study, shipped_plans
-from genepool.study import run as runs
 from genepool.study.statistics import correlation, sign_test
 from tests.support.in_process import genepool
 
@@ -33,50 +33,42 @@ statistics = ["mean", "correlation", "sign-test", "flops"]
 figure = "escape"
 
 [settings]
-data = "fashion-mini"
-population_size = 3
-workers = 1
-steps = 40
-individuals = {INDIVIDUALS}
-durability = "fast"
-validation = 100
+data.source = "fashion-mini"
+population.size = 3
+population.durability = "fast"
+workers.count = 1
+training.steps = 40
+training.validation_images = 100
+budget.individuals = {INDIVIDUALS}
 
-[[arms."five mutations".at]]
+[[arms."five mutations".changes]]
 spent = 0.3
-set = {{ mutations = 5 }}
+set = {{ breeding.mutations = 5 }}
 
-[[arms."five mutations".at]]
+[[arms."five mutations".changes]]
 spent = 0.6
-set = {{ mutations = 1 }}
+set = {{ breeding.mutations = 1 }}
 
-[[arms."five mutations".at]]
+[[arms."five mutations".changes]]
 spent = 0.8
 reset_weights = true
 """
 
 
-class OneHere:
-    """A crew of one worker in this process, which is looked at whenever it asks whether to stop, and at nobody's pace.
+def run_here(experiment, *, look, **_) -> None:
+    """One worker in this process, so that the study looks before every step. `test_study.py` has worker processes."""
+    stop, data = StopCondition(experiment), prepare(experiment.source())
 
-    `test_study.py` has workers that are processes.
-    """
-
-    def __init__(self, directory, count, options) -> None:
-        self._experiment = Experiment.open(directory)
-
-    def work(self, look, every) -> None:
-        made, watch = self._experiment, StopCondition(self._experiment)
-        data = prepare(made.source())
-
-        def reason():
-            look()
-            return watch()
-
-        prices = made.pricing(data), made.sizing(data)
-        worker = made.worker(0, made.evaluators(data, "cpu"), reason, watch.phase, *prices, watch.spent, data.image)
-        worker.run()
-        worker.population.close()
+    def reason():
         look()
+        return stop()
+
+    surroundings = Surroundings(reason_to_stop=reason, budget_use=stop.budget_use)
+    evaluators, limits = experiment.evaluators(data, "cpu"), experiment.child_limits(data)
+    worker = experiment.worker(0, evaluators, surroundings, limits, stop.spent)
+    worker.run()
+    worker.population.close()
+    look()
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +77,7 @@ def study(tmp_path_factory) -> Path:
     plan = folder.parent / "plan.toml"
     plan.write_text(PLAN)
     with pytest.MonkeyPatch.context() as within:
-        within.setattr(runs, "LocalPool", OneHere)
+        within.setattr(Experiment, "run", run_here)
         done = genepool("study", plan, "--out", folder)
     assert done.returncode == 0, done.stderr
     before = done.stderr.index("sign-test")
@@ -98,10 +90,10 @@ def test_settings_change_where_the_plan_says_so(study):
     _, outcomes = read_study(study)
     for outcome in outcomes:
         changes = [change.set for change in outcome.changes]
-        assert changes == [{"mutations": 5}, {"mutations": 1}, {"reset_weights": True}]
+        assert changes == [{"breeding.mutations": 5}, {"breeding.mutations": 1}, {"reset_weights": True}]
         first, second, third = (change.individuals for change in outcome.changes)
         assert (first, second, third) == (0.3 * INDIVIDUALS, 0.6 * INDIVIDUALS, 0.8 * INDIVIDUALS)
-        assert outcome.settings["mutations"] == 1
+        assert outcome.settings["breeding.mutations"] == 1
         before, after = outcome.around_changes
         assert 0 < before < 1 and 0 < after < 1
     history = Experiment.open(study / "five-mutations" / "seed-1").history()
@@ -189,9 +181,8 @@ def test_a_missing_experiment_is_left_out_of_the_report_and_told(study, tmp_path
 
 
 def test_an_ensemble_equals_a_vote_counted_by_hand(study, tmp_path):
-    from genepool.data import open_source
-    from genepool.data.dataset import prepare
-    from genepool.experiment.best import model_to_export
+    from genepool.data import open_source, prepare
+    from genepool.experiment import model_to_export
     from genepool.export import read_model
 
     directories = [study / "five-mutations" / f"seed-{seed}" for seed in (1, 2)]
@@ -248,10 +239,10 @@ def test_shipped_plans_have_both_scales_and_arms_of_equal_budget():
     for name in shipped_plans():
         for scale in ("laptop", "paper") if name != "yield" else ("laptop",):
             plan = read_plan(name, scale)
-            budgets = {(s.time, s.flops, s.individuals) for s in (plan.settings_of(arm, 1) for arm in plan.arms)}
-            assert len(budgets) == 1, name
+            budgets = [plan.settings_of(arm, 1).budget for arm in plan.arms]
+            assert len({(b.time, b.flops, b.individuals) for b in budgets}) == 1, name
     laptop = read_plan("repeatability")
-    hours = sum(laptop.settings_of(arm, seed).time for arm, seed in laptop.runs()) / 3600
+    hours = sum(laptop.settings_of(arm, seed).budget.time for arm, seed in laptop.runs()) / 3600
     assert laptop.repeats == 5 and hours <= 0.42, "with a margin for starting and testing, half an hour"
     for scale in ("laptop", "paper"):
         ten, hundred = (read_plan(name, scale).settings_of("evolution", 1) for name in ("repeatability", "cifar-100"))

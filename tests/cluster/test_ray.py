@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from genepool.dashboard import export
-from genepool.data.dataset import prepare
+from genepool.data import prepare
 from genepool.experiment import Experiment
 from tests.cluster.conftest import TOKEN
 from tests.support.dashboards import Client

@@ -15,10 +15,8 @@ from typing import Any
 
 import pytest
 
-from genepool.data import open_source
-from genepool.data.dataset import portable, prepare
-from genepool.population import DirectoryPopulation
-from genepool.population.directory.served import ServedFiles
+from genepool.data import open_source, portable, prepare
+from genepool.population import DirectoryPopulation, ServedFiles
 from genepool.testing import Clock
 from genepool.testing.contract import Harness, PopulationContract
 from tests.races.findings import is_settled, judge

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from genepool.experiment import Experiment
-from genepool.population import Files
+from genepool.population import FREE, Files
 from genepool.population.directory.archive import read_events
-from genepool.population.individual import FREE
 from genepool.settings import override, preset
 from tests.support.debian_packages import require
 from tests.support.processes import COMMAND, assert_sound, finished, steps_done, training, wait_until, workers_of

@@ -261,7 +261,7 @@ def test_changes_need_the_token(client, key, place):
     status, answer = client.order(key, {"set": {"breeding.mutations": "3"}}, client.token)
     assert (status, answer["settings_version"]) == (200, before + 1)
     assert Experiment.open(place / "one").settings().breeding.mutations == 3
-    assert client.status(key)["changes"][-1]["values"] == {"mutations": [1, 3]}
+    assert client.status(key)["changes"][-1]["values"] == {"breeding.mutations": [1, 3]}
 
 
 @pytest.mark.parametrize(
@@ -270,10 +270,10 @@ def test_changes_need_the_token(client, key, place):
         ({"set": {"breeding.mutations": "many"}}, "must be a whole number"),
         ({"set": {"populaton.size": "3"}}, "did you mean"),
         ({"set": {"experiment.seed": "9"}}, "other settings"),
-        ({"mutations": 5}, "for a while"),
+        ({"mutations": 5}, "need an end"),
         ({"mutations": 5, "lasts": "soon"}, "not a time"),
         ({"explode": True}, "cannot be read"),
-        ({}, "Nothing is to be done"),
+        ({}, "No intervention given"),
     ],
     ids=str,
 )
@@ -295,7 +295,7 @@ def test_mutations_can_be_raised_and_workers_stopped(client, place):
     assert client.status(key)["changes"][-1]["label"] == "weights reset"
     assert client.order(key, {"stop": True}, client.token)[0] == 200
     settings = Experiment.open(place / "deeper/two").settings()
-    assert settings.individuals == 8
+    assert settings.budget.individuals == 8
     assert client.status(key)["state"] == "finished"
 
 

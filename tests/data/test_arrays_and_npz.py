@@ -218,10 +218,10 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
 
 def test_arrays_that_do_not_fit_into_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
     np.savez(tmp_path / "large.npz", x=images(20, 300, 300), y=LABELS)
-    monkeypatch.setattr("genepool.data.free_memory.available", lambda: 3 * 10**6)
+    monkeypatch.setattr("genepool.data.free_memory.available_memory", lambda: 3 * 10**6)
     with pytest.raises(DataError, match=r"large\.npz' would take 0\.0 GB of memory, but only 0\.0 GB are free"):
         open_source(tmp_path / "large.npz").development()
-    monkeypatch.setattr("genepool.data.free_memory.available", lambda: 4 * 10**6)
+    monkeypatch.setattr("genepool.data.free_memory.available_memory", lambda: 4 * 10**6)
     assert len(open_source(tmp_path / "large.npz").development().images) == 18
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genepool.data import ArraySource, open_source
-from genepool.data.dataset import prepare
+from genepool.data import ArraySource, open_source, prepare
 from genepool.errors import DataError
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from genepool.data.free_memory import available
+from genepool.data import available_memory
 from genepool.errors import SettingsError
 from genepool.workers.pool import RESERVE, allowance, share
 
@@ -22,11 +22,11 @@ MACHINE = {"proc/meminfo": "MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n"}
 
 
 def test_without_groups_the_machine_decides(tmp_path):
-    assert available(system(tmp_path, MACHINE)) == 16 * GIB
+    assert available_memory(system(tmp_path, MACHINE)) == 16 * GIB
 
 
 def test_a_system_that_tells_nothing_shares_nothing_out(tmp_path):
-    assert available(tmp_path) is None
+    assert available_memory(tmp_path) is None
     assert allowance(None, None, 4) is None
     assert allowance(2 * GIB, None, 4) == 2 * GIB
 
@@ -41,7 +41,7 @@ def test_a_group_of_version_2_with_all_around_it(tmp_path, limit, free):
         "sys/fs/cgroup/outer/memory.current": f"{GIB}\n",
         "sys/fs/cgroup/outer/memory.stat": "active_file 100\ninactive_file 5\n",
     }
-    assert available(system(tmp_path, MACHINE | files)) == free
+    assert available_memory(system(tmp_path, MACHINE | files)) == free
 
 
 def test_a_group_of_version_1_whose_path_a_container_cannot_see(tmp_path):
@@ -51,7 +51,7 @@ def test_a_group_of_version_1_whose_path_a_container_cannot_see(tmp_path):
         "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{GIB}\n",
         "sys/fs/cgroup/memory/memory.stat": "cache 1\ntotal_inactive_file 4096\n",
     }
-    assert available(system(tmp_path, MACHINE | files)) == GIB + 4096
+    assert available_memory(system(tmp_path, MACHINE | files)) == GIB + 4096
 
 
 def test_no_limit_in_version_1_is_a_huge_number(tmp_path):
@@ -60,7 +60,7 @@ def test_no_limit_in_version_1_is_a_huge_number(tmp_path):
         "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
         "sys/fs/cgroup/memory/memory.usage_in_bytes": "5\n",
     }
-    assert available(system(tmp_path, MACHINE | files)) == 16 * GIB
+    assert available_memory(system(tmp_path, MACHINE | files)) == 16 * GIB
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7, 30])

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from genepool.data import FolderSource, open_source
-from genepool.data.image_files import read_header, read_pixels
+from genepool.data import FolderSource, open_source, read_header, read_pixels
 from genepool.errors import DataError, SettingsError
 
 
@@ -261,7 +260,7 @@ def test_classes_that_cannot_be_split_are_named(image_folder, tmp_path, counts, 
 
 def test_images_that_do_not_fit_into_memory_are_refused_before_they_are_decoded(image_folder, monkeypatch):
     folder = image_folder({"a": 10, "b": 10})
-    monkeypatch.setattr("genepool.data.free_memory.available", lambda: 18 * 1024 * 1024 * 3 - 1)
+    monkeypatch.setattr("genepool.data.free_memory.available_memory", lambda: 18 * 1024 * 1024 * 3 - 1)
     with pytest.raises(DataError, match=r"18 images of 1024x1024 would take 0\.1 GB .* choose a smaller size"):
         open_source(folder, size=(1024, 1024)).development()
 

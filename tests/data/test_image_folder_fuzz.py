@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from genepool.data import open_source
-from genepool.data.dataset import prepare
+from genepool.data import open_source, prepare
 from genepool.errors import GenepoolError
 
 EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "1000"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from genepool.dna import Shape, in_steps, initial, shapes
-from genepool.evolution.reproduction import Breeding, mutated
+from genepool.evolution import Breeding, mutated
 from tests.support.networks import chain, conv
 
 ODDS = {"grow-convolution": 3.0, "widen": 2.0, "add-skip": 1.0, "alter-number-of-channels": 1.0, "identity": 1.0}

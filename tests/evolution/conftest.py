@@ -9,7 +9,7 @@ from genepool.errors import DataError
 from genepool.evaluation import Evaluation, Progress, Trained, ignore
 from genepool.evolution import Breeding, ChildLimits, Reproduction, Rules, Surroundings, Worker
 from genepool.population import MemoryPopulation, MemoryStore
-from genepool.testing.harness import Clock
+from genepool.testing import Clock
 
 
 class Judge:

@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from genepool.evolution.set_point import Decision, damped, floor, paper
+from genepool.evolution import Decision, damped
+from genepool.evolution.set_point import floor, paper
 from genepool.population import Census
 
 

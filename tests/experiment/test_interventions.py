@@ -9,8 +9,7 @@ from genepool.analysis import Annotation
 from genepool.errors import SettingsError
 from genepool.evaluation import Evaluation, Trained, ignore
 from genepool.evolution import Escape, Intervention, Spending, Surroundings
-from genepool.experiment import CurrentRules, Experiment, StopCondition
-from genepool.experiment.versions import annotations_of
+from genepool.experiment import CurrentRules, Experiment, StopCondition, annotations_of
 from genepool.population import State
 from genepool.settings import override, preset
 from genepool.study.plots.progress import progress_figure
@@ -72,8 +71,8 @@ def test_more_mutations_end_by_themselves_whoever_is_at_work_by_then(tmp_path):
 
 def test_a_phase_counted_in_time_is_counted_in_the_experiments_time():
     escape = Escape(mutations=5, time=600.0)
-    assert escape.lasts(Spending(seconds=599.0, individuals=10**6))
-    assert not escape.lasts(Spending(seconds=600.0))
+    assert escape.is_active(Spending(seconds=599.0, individuals=10**6))
+    assert not escape.is_active(Spending(seconds=600.0))
     changes = Intervention(mutations=5, seconds=60.0).changes(Spending(seconds=540.0, individuals=7), 2)
     assert (changes["escape.time"], changes["escape.individuals"]) == (600.0, None)
 
@@ -83,10 +82,10 @@ def test_the_alarm_rings_and_tells(tmp_path):
     evolve(experiment, 20)
     spent = experiment.history().spending()
     escape = Escape(alarm=8)
-    assert escape.rings(spent)
-    assert escape.told(spent) == f"ALARM: {spent.since_best} individuals without a better one"
-    assert not escape.rings(Spending(individuals=20, since_best=7))
-    assert not Escape(alarm=8, quiet_until=15).rings(spent)
+    assert escape.raises_alarm(spent)
+    assert escape.message(spent) == f"ALARM: {spent.since_best} individuals without a new best"
+    assert not escape.raises_alarm(Spending(individuals=20, since_best=7))
+    assert not Escape(alarm=8, quiet_until=15).raises_alarm(spent)
     assert experiment.version() == 1  # nobody asked for more than an alarm
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from genepool import __version__
 from genepool.errors import EngineError
-from genepool.experiment import Experiment
-from genepool.experiment.worker_process import Ended, final_phase_threads, images_digest, run_worker
+from genepool.experiment import Experiment, run_worker
+from genepool.experiment.worker_process import Ended, final_phase_threads, images_digest
 from genepool.settings import override, preset
 from genepool.workers import WorkerOptions
 

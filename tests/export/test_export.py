@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from genepool.data.dataset import Dataset
+from genepool.data import Dataset
 from genepool.dna import Shape, Vertex, codec, requirements
 from genepool.export import (
     FORMATS,

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 import torch
 
-from genepool.data.paths import save_file
+from genepool.data import save_file
 from genepool.dna import Conv, Identity
 from genepool.errors import DataError
 from genepool.evaluation import Limits, Training, TrainingRequest

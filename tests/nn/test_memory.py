@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from genepool.data.dataset import Dataset
+from genepool.data import Dataset
 from genepool.dna import DNA, OUTPUT, PROCESS_MEMORY, Identity, Shape, initial, requirements, zoo
 from genepool.errors import ModelTooLargeError
 from genepool.evaluation import Limits, Training, TrainingRequest

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from genepool.population import DirectoryPopulation, Files, Individual, State
-from genepool.population.check import Report, check_directory
+from genepool.population import DirectoryPopulation, Files, Individual, State, check_directory
+from genepool.population.check import Report
 from genepool.population.directory import names
 from genepool.population.directory.doctor import examine
 from genepool.testing import make_birth, make_weights

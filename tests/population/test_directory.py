@@ -13,8 +13,15 @@ import pytest
 
 import genepool.population
 from genepool.errors import ConcurrencyError, DataError, StorageError
-from genepool.population import Checkpoint, DirectoryPopulation, DirectoryView, Files, Individual, State
-from genepool.population.check import check_directory
+from genepool.population import (
+    Checkpoint,
+    DirectoryPopulation,
+    DirectoryView,
+    Files,
+    Individual,
+    State,
+    check_directory,
+)
 from genepool.population.directory import names
 from genepool.testing import Clock, make_birth, make_weights
 from tests.support.records import records

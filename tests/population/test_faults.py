@@ -16,9 +16,15 @@ from typing import Any
 import pytest
 
 from genepool.errors import GenepoolError
-from genepool.population import Checkpoint, DirectoryPopulation, Files, Individual, State
-from genepool.population.check import check_directory
-from genepool.population.directory.manifest import publish_config
+from genepool.population import (
+    Checkpoint,
+    DirectoryPopulation,
+    Files,
+    Individual,
+    State,
+    check_directory,
+    publish_config,
+)
 from genepool.testing import Clock, make_birth, make_weights
 from tests.support.fake_files import Crash, Disk, FakeFiles, Folder
 from tests.support.toy_worker import ToyWorker

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from genepool.errors import DataError, StepAbandoned
-from genepool.population import DirectoryPopulation, DirectoryView, Files, State
-from genepool.population.check import check_directory
+from genepool.population import DirectoryPopulation, DirectoryView, Files, State, check_directory
 from genepool.population.directory.archive import read_events
 from genepool.testing import Clock, make_weights
 from tests.support.foreign_entries import TRAP, Case, Place, cases, healthy

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from genepool.errors import PopulationFormatError, StorageError
-from genepool.population import DirectoryPopulation, DirectoryView, Files
-from genepool.population.directory.manifest import publish_config, read_config, read_manifest, shards_for
+from genepool.population import DirectoryPopulation, DirectoryView, Files, publish_config, read_config, read_manifest
+from genepool.population.directory.manifest import shards_for
 from genepool.testing import make_birth
 
 FAST = Files(durability="fast")

@@ -33,7 +33,7 @@ import msgspec
 import pytest
 
 from genepool.errors import ConcurrencyError, GenepoolError
-from genepool.population import DirectoryPopulation, Files, Fossil, Result, State
+from genepool.population import DirectoryPopulation, Files, Fossil, Individual, Result, State
 from genepool.population.directory import names
 from genepool.population.directory import shards as shards_module
 from genepool.population.directory import writer as writing_module
@@ -41,7 +41,6 @@ from genepool.population.directory.contents import Contents
 from genepool.population.directory.shards import Shards
 from genepool.population.directory.workers import HeartbeatTimer, WorkerDirectory
 from genepool.population.directory.writer import Writer
-from genepool.population.individual import Individual
 from genepool.testing import Clock
 from genepool.testing.contract import Harness, PopulationContract
 from tests.population import test_directory, test_faults

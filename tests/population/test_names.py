@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from genepool.population import FREE, Individual, State
 from genepool.population.directory import names
-from genepool.population.individual import FREE, Individual, State
 
 letters = st.sampled_from(names.ALPHABET)
 ids = st.text(letters, min_size=25, max_size=25)

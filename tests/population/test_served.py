@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 
 from genepool.errors import GenepoolError, SettingsError, StorageError
-from genepool.population import DirectoryPopulation, Files, State
-from genepool.population.check import check_directory
-from genepool.population.directory import served
-from genepool.population.directory.served import (
-    CHANGING,
-    LOOKING,
+from genepool.population import (
     Answer,
     AnswerLost,
+    DirectoryPopulation,
+    Files,
     FileServer,
     LogLines,
     ServedFiles,
+    State,
+    check_directory,
 )
+from genepool.population.directory import served
+from genepool.population.directory.served import CHANGING, LOOKING
 from genepool.testing import Clock, make_birth, make_weights
 from genepool.testing.contract import Harness, PopulationContract
 from tests.support.store_simulation import with_shards

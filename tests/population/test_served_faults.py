@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from genepool.population import Files
-from genepool.population.directory.served import AnswerLost, FileServer, ServedFiles
+from genepool.population import AnswerLost, Files, FileServer, ServedFiles
 from tests.population.test_faults import OPERATIONS, Meddler, World, run
 from tests.population.test_simulation import plan_of
 from tests.support.store_simulation import ROOT, Simulation

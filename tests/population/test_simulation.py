@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from genepool.population import DirectoryPopulation
-from genepool.population.check import check_directory
+from genepool.population import DirectoryPopulation, check_directory
 from tests.population.test_foreign_entries import read_everything
 from tests.support.store_simulation import ROOT, Plan, Simulation
 

@@ -21,8 +21,8 @@ from genepool.population import (
     MemoryStore,
     Population,
     State,
+    check_directory,
 )
-from genepool.population.check import check_directory
 from genepool.testing import Clock, make_birth, make_weights
 from tests.support.store_simulation import with_shards
 

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from click.testing import CliRunner
 
 from genepool.cli import cli
-from genepool.experiment import Experiment
-from genepool.experiment.worker_process import run_worker
+from genepool.experiment import Experiment, run_worker
 from genepool.settings import override, preset
 from genepool.workers import WorkerOptions
 

@@ -19,8 +19,8 @@ from typing import Any
 from unittest import mock
 
 from genepool.errors import GenepoolError, StepAbandoned
-from genepool.population import DirectoryPopulation, Files, State
-from genepool.population.check import Report, check_directory
+from genepool.population import DirectoryPopulation, Files, State, check_directory
+from genepool.population.check import Report
 from genepool.population.directory import manifest
 from tests.support.fake_files import Crash, Disk, FakeFiles, Folder
 from tests.support.production_worker import ProductionWorker

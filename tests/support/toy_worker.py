@@ -6,8 +6,7 @@ import hashlib
 import random
 
 from genepool.errors import PopulationTooSmallError, StepAbandoned, StorageError
-from genepool.population import Checkpoint, Individual, Population, State
-from genepool.population.directory.names import WEIGHTS
+from genepool.population import WEIGHTS, Checkpoint, Individual, Population, State
 from genepool.testing import make_birth
 
 Acknowledged = dict[str, float]

@@ -36,8 +36,7 @@ def test_whole_individuals_go_through_the_worker_and_its_store(fashion, monkeypa
 @pytest.mark.thorough
 @pytest.mark.whole
 def test_ours_and_the_plain_loop_train_the_same_network(whole_data, monkeypatch):
-    from genepool.data import SOURCES, open_source
-    from genepool.data.dataset import prepare
+    from genepool.data import SOURCES, open_source, prepare
 
     monkeypatch.setattr(rounds, "_data", prepare(open_source("cifar-10", data_dir=whole_data)))
     monkeypatch.setattr(rounds, "VALIDATED", 500)

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from genepool.population import DirectoryPopulation
-from genepool.population.directory.served import AnswerLost, FileServer, ServedFiles
+from genepool.population import AnswerLost, DirectoryPopulation, FileServer, ServedFiles
 from genepool.testing import Clock
 from genepool.testing.contract import Harness, PopulationContract
 from genepool.workers.ray import service as wires

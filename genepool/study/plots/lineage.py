@@ -1,9 +1,4 @@
-"""Lineages: the four networks of the first figure of the paper, and the ancestry of a population.
-
-Progress of an experiment with four networks on the way, as the paper's first figure.
-
-The ancestry of a population: who came from whom, and the line of the best.
-"""
+"""Lineages: the four networks of the paper's Figure 1, and the ancestry of a population."""
 
 from __future__ import annotations
 
@@ -13,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from genepool.analysis import Diagram, Dot, chain
-from genepool.study.plots.axes import MANY, save, time_axis
+from genepool.study.plots import MANY, save, time_axis
 from genepool.study.plots.progress import ALIVE, DEAD, RECORD
 
 FILL = {"end": "#e2e8f0", "linear": "#ffffff", "once": "#dbeafe", "often": "#fed7aa"}
 """The background of a box; the paper's are white without a nonlinearity and orange with more than one."""
 WIDTH, GAP = 0.72, 0.28
-"""Of a box, in columns; between two, in rows."""
+"""The width of a box in columns, and the gap between two in rows."""
 INCHES = 0.21
 """The height of a box and its gap."""
 
 
 def draw_ancestors(rows: Sequence[Dot], diagrams: Sequence[Diagram], path: Path) -> None:
-    """Draws individuals in the order in which they became alive, and the diagrams over the dots of their networks."""
+    """Draw one dot per individual, and above the dots the diagrams of some networks."""
     from matplotlib.figure import Figure
 
     tallest = max((len(each.boxes) for each in diagrams), default=0)
@@ -60,7 +55,7 @@ def _scatter(axes: Any, rows: Sequence[Dot]) -> float:
         records.append(100 * best)
     times = [dot.seconds / scale for dot in rows]
     axes.step(times, records, where="post", color=RECORD, linewidth=1.2, label="best so far", zorder=1)
-    axes.set_xlabel(f"time ({unit}); {len(rows):,} individuals")  # above the dots a diagram's line would cross it
+    axes.set_xlabel(f"time ({unit}); {len(rows):,} individuals")  # a title would cross the connecting lines
     axes.set_ylabel("validation accuracy (%)")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 100)
@@ -107,7 +102,7 @@ def _connect(figure: Any, above: Any, axes: Any, start: tuple[float, float], dot
 
 
 def draw_tree(rows: Sequence[Dot], best: str, path: Path) -> None:
-    """Time to the right; a branch keeps together; the colour is the fitness."""
+    """Draw parents and children over time, coloured by fitness; branches do not cross."""
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
 
@@ -140,9 +135,9 @@ def draw_tree(rows: Sequence[Dot], best: str, path: Path) -> None:
 
 
 def heights(rows: Sequence[Dot], best: str) -> dict[str, float]:
-    """Each leaf has its own height; the line of the best is straight, and so is every branch's largest one.
+    """The height of each individual: every leaf has its own, and the main child is level with its parent.
 
-    No branch crosses another family's: the main child stands in the middle of its brothers and sisters.
+    The main child is on the line of the best, or has the most descendants; its siblings surround it.
     """
     known = {dot.id for dot in rows}
     children: defaultdict[str, list[str]] = defaultdict(list)
@@ -155,7 +150,7 @@ def heights(rows: Sequence[Dot], best: str) -> dict[str, float]:
     main = {name: max(family, key=lambda child: weight[child]) for name, family in children.items()}
     found: dict[str, float] = {}
     leaves, todo = 0, [(name, False) for name in _around(children.get("", []), main.get(""))]
-    while todo:  # not by recursion: lineages are long
+    while todo:  # not recursive: lineages are long
         name, seen = todo.pop()
         if seen:
             found[name] = found[main[name]]
@@ -165,7 +160,7 @@ def heights(rows: Sequence[Dot], best: str) -> dict[str, float]:
         else:
             found[name] = float(leaves)
             leaves += 1
-    return {dot.id: found.get(dot.id, 0.0) for dot in rows}  # in a damaged record some may go round in circles
+    return {dot.id: found.get(dot.id, 0.0) for dot in rows}  # damaged records may form cycles
 
 
 def _around(family: list[str], main: str | None) -> list[str]:

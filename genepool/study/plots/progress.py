@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genepool.analysis import Annotation, Row
-from genepool.errors import StorageError, shown
 from genepool.population import State
+from genepool.study.plots import save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,11 +22,7 @@ LEVELS = 18
 
 def draw_progress(rows: Sequence[Row], path: Path, annotations: Sequence[Annotation] = ()) -> None:
     """Draw the individuals in the order in which they became alive, and the changes of settings."""
-    figure = progress_figure(rows, annotations)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise StorageError(f"The figure cannot be written to '{shown(path)}': {error.strerror or error}.") from None
+    save_png(progress_figure(rows, annotations), path)
 
 
 def progress_figure(rows: Sequence[Row], annotations: Sequence[Annotation] = ()) -> Figure:

@@ -1,19 +1,7 @@
-"""The figures of studies: cost against accuracy, and the paper's repeatability, dependence and escape.
-
-A study in one figure: FLOPs spent against the best validation accuracy so far, a colour and a line an arm.
-
-Dependence on one setting, as in the paper: a circle an experiment.
-
-Repeatability and controls, as in the paper: the test accuracy of whoever had the best validation accuracy so far.
-
-Escapes from local optima, as in the paper: every individual's accuracy, and where settings changed.
-
-What more workers bring: idle share and steps an hour of simulated clusters.
-"""
+"""The figures of studies: accuracy against FLOPs, the paper's repeatability, dependence and escapes, and scaling."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from itertools import cycle, product
 from pathlib import Path
@@ -21,8 +9,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from genepool.analysis import Dot
-from genepool.errors import StorageError, shown
-from genepool.study.plots.axes import MANY, percent_axis, save, time_axis
+from genepool.study.plots import MANY, percent_axis, save, save_png, time_axis
 from genepool.study.plots.progress import ALIVE, DEAD, RECORD
 from genepool.testing.simulation import Outcome
 
@@ -36,11 +23,11 @@ class Curve(NamedTuple):
     points: Sequence[tuple[float, float]]
     """FLOPs spent and best validation accuracy so far."""
     test: float
-    """Accuracy of what it ended with."""
+    """The test accuracy of its best network."""
 
 
 class Star(NamedTuple):
-    """Somebody else's result."""
+    """A published result for comparison."""
 
     label: str
     flops: float
@@ -48,11 +35,11 @@ class Star(NamedTuple):
 
 
 FEW = 4
-"""Arms whose experiments can all be told apart; of more, the mean of each is drawn."""
+"""With more arms than this, only the mean of each arm is drawn."""
 
 
 def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path) -> None:
-    """Each experiment's curve, or each arm's mean, every end by its test accuracy, and other people's results."""
+    """Draw best validation accuracy against FLOPs, the test accuracy at the end, and published results."""
     from matplotlib.figure import Figure
 
     arms: dict[str, list[Curve]] = {}
@@ -68,7 +55,7 @@ def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path) -> No
             spent, best = zip(*points, strict=True)
             accuracy = [100 * value for value in best]
             axes.step(spent, accuracy, style, where="post", color=colour, linewidth=1.3, label=label, alpha=0.85)
-            label = "_"  # once an arm; matplotlib leaves names with this beginning out of the legend
+            label = "_"  # once per arm; matplotlib leaves such labels out of the legend
         for curve in own:
             axes.plot([curve.points[-1][0]], [100 * curve.test], marker="o", color=colour, markersize=5)
     for star in stars:
@@ -91,7 +78,7 @@ def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path) -> No
 
 
 def _together(curves: Sequence[Curve]) -> list[tuple[float, float]]:
-    """The mean of what each had reached, wherever one of them changes; where not all have begun there is none."""
+    """The mean over the curves at every point of any of them, from where all have begun."""
     steps = sorted({spent for curve in curves for spent, _ in curve.points})
     begun = max(curve.points[0][0] for curve in curves)
     return [(at, mean(_reached(curve, at) for curve in curves)) for at in steps if at >= begun]
@@ -105,21 +92,21 @@ class Circle(NamedTuple):
     """One experiment."""
 
     value: float
-    """Of the setting."""
+    """The value of the setting."""
     seed: int
     validation: float
     test: float
 
 
 def draw_dependence(rows: Sequence[Circle], setting: str, path: Path) -> None:
-    """Test accuracy of the best by validation against the setting; the line joins the means."""
+    """Draw test accuracy against the setting, one circle per experiment; the line joins the means."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
     figure = Figure(figsize=(6, 4.5), layout="constrained")
     axes = figure.add_subplot()
     values = sorted({row.value for row in rows})
-    means = [100 * statistics.fmean(row.test for row in rows if row.value == value) for value in values]
+    means = [100 * mean(row.test for row in rows if row.value == value) for value in values]
     axes.plot(values, means, color=COLOURS[5], linewidth=1.0, zorder=1, label="mean")
     axes.scatter(
         [row.value for row in rows], [100 * row.test for row in rows],
@@ -141,19 +128,18 @@ STYLES = ("-", "--", "-.", ":")
 
 
 class Moment(NamedTuple):
-    """An arm at one moment."""
+    """The repeats of an arm at one moment."""
 
     arm: str
     seconds: float
     mean: float
-    """Of the test accuracy over the repeats."""
     deviation: float | None
-    """Its standard deviation; None for a single experiment."""
+    """The standard deviation of the test accuracy; None for a single experiment."""
     repeats: int
 
 
 def draw_repeatability(rows: Sequence[Moment], path: Path) -> None:
-    """A curve an arm, with two standard deviations on both sides where there are repeats."""
+    """Draw one curve per arm, with a band of two standard deviations on both sides if it has repeats."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.8), layout="constrained")
@@ -185,11 +171,11 @@ class Panel(NamedTuple):
     title: str
     dots: Sequence[Dot]
     changes: Sequence[tuple[float, str]]
-    """Seconds, and what changed then."""
+    """The seconds and the text of each change of settings."""
 
 
 def draw_escapes(panels: Sequence[Panel], path: Path) -> None:
-    """One panel under the other, on one axis of time."""
+    """Draw one panel per experiment, on a common time axis."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 2.9 * max(1, len(panels)) + 0.4), layout="constrained")
@@ -209,14 +195,14 @@ def draw_escapes(panels: Sequence[Panel], path: Path) -> None:
         axes.set_title(panel.title, loc="left", fontsize=10)
         axes.grid(alpha=0.25)
     columns[-1, 0].set_xlabel(f"time ({unit})")
-    columns[-1, 0].set_xlim(left=0)  # not before the last is drawn: the axis is everybody's, and is fixed by this
+    columns[-1, 0].set_xlim(left=0)  # after the last panel is drawn: this fixes the common axis
     for axes, panel in zip(columns[:, 0], panels, strict=False):
         _label(axes, panel, scale)
     save(figure, path)
 
 
 def _label(axes: Any, panel: Panel, scale: float) -> None:
-    """What changed at each line, on the side of it that has more room."""
+    """Label each line on the side that has more room."""
     middle = sum(axes.get_xlim()) / 2
     for i, (seconds, text) in enumerate(panel.changes):
         x = seconds / scale
@@ -232,7 +218,7 @@ STEPS, IDLE, IDEAL = "#1f5fbf", "#d97706", "#b0b0b0"
 
 
 def draw_scale(outcomes: Sequence[Outcome], path: Path) -> None:
-    """Draws clusters of different sizes, in the order of their workers; the grey line is the first one's, scaled up."""
+    """Draw simulated clusters by their number of workers; the grey line scales up the smallest."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -240,10 +226,10 @@ def draw_scale(outcomes: Sequence[Outcome], path: Path) -> None:
     workers = [outcome.workers for outcome in outcomes]
     steps = [outcome.steps_per_hour for outcome in outcomes]
     ideal = [steps[0] * count / workers[0] for count in workers]
-    axes.loglog(workers, ideal, color=IDEAL, linestyle="--", linewidth=1.2, label="as many times the smallest")
-    axes.loglog(workers, steps, color=STEPS, marker="o", label="steps an hour")
+    axes.loglog(workers, ideal, color=IDEAL, linestyle="--", linewidth=1.2, label="ideal: the smallest, scaled up")
+    axes.loglog(workers, steps, color=STEPS, marker="o", label="steps per hour")
     axes.set_xlabel("workers")
-    axes.set_ylabel("steps in a simulated hour")
+    axes.set_ylabel("steps per simulated hour")
     axes.grid(alpha=0.25)
     other = axes.twinx()
     idle = [100 * outcome.idle for outcome in outcomes]
@@ -252,8 +238,5 @@ def draw_scale(outcomes: Sequence[Outcome], path: Path) -> None:
     other.set_ylim(0, max(1.0, 1.2 * max(idle)))
     lines = [*axes.get_lines(), *other.get_lines()]
     axes.legend(lines, [str(line.get_label()) for line in lines], loc="upper left", frameon=False)
-    axes.set_title("simulated clusters, four individuals for each worker", loc="left", fontsize=10)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise StorageError(f"The figure cannot be written to '{shown(path)}': {error.strerror or error}.") from None
+    axes.set_title("simulated clusters, four individuals per worker", loc="left", fontsize=10)
+    save_png(figure, path)

@@ -1,8 +1,6 @@
-"""A report before it is a page or a text, and the two forms of it: HTML and Markdown.
+"""A report as a value, and its two forms: HTML and Markdown.
 
-A report before it is a page or a text: titles, sentences, tables, figures. Both forms are made from this.
-
-The two forms of a report. Whatever comes from a directory is escaped here, in one place for each form.
+Text that comes from a directory is escaped here and nowhere else.
 """
 
 from __future__ import annotations
@@ -38,14 +36,14 @@ class Picture(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A title and what stands under it."""
+    """A title and the blocks below it."""
 
     title: str
     blocks: Sequence[Text | Table | Picture]
 
 
 class Document(NamedTuple):
-    """The whole."""
+    """A report."""
 
     title: str
     sections: Sequence[Section]
@@ -64,7 +62,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def html_page(document: Document, folder: Path) -> str:
-    """One file that needs no other: figures are inside."""
+    """The report as one HTML file that contains its figures."""
     body = "\n".join(_html_section(section, folder) for section in document.sections)
     title = _safe(document.title)
     return (
@@ -100,12 +98,12 @@ def _safe(words: str) -> str:
 
 
 def _printable(words: str) -> str:
-    """What cannot be printed is escaped, piece by piece, since messages are cut and reports are not."""
+    """Escape unprintable characters piece by piece, because `shown` truncates long text."""
     return "".join(shown(words[i : i + 300]) for i in range(0, len(words), 300))
 
 
 def markdown(document: Document) -> str:
-    """The same as text; figures lie beside it."""
+    """The report as Markdown, which refers to the figures' files."""
     parts = [f"# {_plain(document.title)}"]
     for section in document.sections:
         parts.append(f"## {_plain(section.title)}")
@@ -126,6 +124,6 @@ def _markdown_block(block: Text | Table | Picture) -> str:
 
 
 def _plain(words: str) -> str:
-    """Words that no Markdown reader takes for a mark, a link or HTML."""
+    """Escape everything that Markdown would take for markup, a link or HTML."""
     text = re.sub(r"([\\`*_{}\[\]()|!~]|^#)", r"\\\1", escape(_printable(words), quote=False))
     return re.sub(r"^(\s*)([-+]|\d+\.)(?=\s)", r"\1\\\2", text).replace("://", ":\u200b//")

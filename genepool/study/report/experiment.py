@@ -1,9 +1,4 @@
-"""The report of one experiment, beside the tables of the paper.
-
-The two tables of the paper that results are compared with: test accuracies in per cent, with augmented data.
-
-The report of one experiment.
-"""
+"""The report of one experiment, compared with the paper's two tables of test accuracies."""
 
 from __future__ import annotations
 
@@ -11,8 +6,7 @@ import os
 from pathlib import Path
 
 from genepool.analysis import History, lineage
-from genepool.experiment import Experiment
-from genepool.experiment.best import choose, measured_before
+from genepool.experiment import Experiment, choose_best, measured_before
 from genepool.settings import Settings, by_name, written
 from genepool.study.report.document import Document, Section, Table, Text
 from genepool.study.report.figures import experiment_figures
@@ -67,7 +61,7 @@ def comparison(data: str, accuracy: str, parameters: str) -> Section:
 def experiment_document(experiment: Experiment, folder: Path) -> Document:
     """What became of it so far; nothing is run or measured."""
     history = experiment.history()
-    best = choose(experiment, history)
+    best = choose_best(experiment, history)
     test, spent, settings = measured_before(experiment, best.id), history.spending(), experiment.settings()
     tested = "not measured" if test is None else percent(test)
     parameters = best.evaluation.parameters
@@ -95,7 +89,7 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
 
 
 def best_sections(history: History, identity: str) -> list[Section]:
-    """The architecture of an individual, and how it came to be."""
+    """The architecture of an individual, and the mutations that led to it."""
     rows = [
         (
             str(number),
@@ -116,7 +110,7 @@ def best_sections(history: History, identity: str) -> list[Section]:
 
 
 def settings_section(settings: Settings, extra: dict[str, str] | None = None) -> Section:
-    """All that one needs to do it again."""
+    """Every setting, so that the experiment can be repeated."""
     rows = [*(extra or {}).items(), *((name, written(value)) for name, value in by_name(settings).items())]
     return Section("Settings", (Table(("setting", "value"), rows),))
 

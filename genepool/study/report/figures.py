@@ -1,9 +1,4 @@
-"""The figures of a report and the rows that they are drawn from.
-
-What the figures of a study are drawn from: plain rows, which are also written as CSV.
-
-Draws a report's figures into its folder, each with the rows that it was drawn from.
-"""
+"""The figures of a report, and the rows that they are drawn from, as CSV."""
 
 from __future__ import annotations
 
@@ -32,11 +27,11 @@ from genepool.study.report.document import Picture
 from genepool.study.statistics import by_arm
 
 MOMENTS = 200
-"""Points of a curve."""
+"""The number of points per curve."""
 
 
 def moments(outcomes: Sequence[Outcome]) -> list[Moment]:
-    """Each arm's mean test accuracy over time, from when all its repeats have one."""
+    """Each arm's mean test accuracy over time, from the moment when all its repeats have one."""
     longest = max((outcome.best.seconds for outcome in outcomes), default=0.0)
     found = []
     for arm, group in by_arm(outcomes).items():
@@ -50,13 +45,13 @@ def moments(outcomes: Sequence[Outcome]) -> list[Moment]:
 
 
 def test_at(outcome: Outcome, seconds: float) -> float | None:
-    """The test accuracy of the best by validation among those who became alive until then."""
+    """The test accuracy, at this moment, of the individual of highest validation accuracy so far."""
     tested = [record.test for record in outcome.records if record.seconds <= seconds and record.test is not None]
     return tested[-1] if tested else None
 
 
 def circles(outcomes: Sequence[Outcome], setting: str) -> list[Circle]:
-    """One for each experiment."""
+    """One circle per experiment."""
     return [
         Circle(float(outcome.settings.get(setting, 0)), outcome.seed, outcome.validation, outcome.test_accuracy)
         for outcome in outcomes
@@ -64,7 +59,7 @@ def circles(outcomes: Sequence[Outcome], setting: str) -> list[Circle]:
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """With the names of the columns first."""
+    """Write the rows under a header."""
     try:
         with path.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -75,11 +70,11 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 
 PANELS = 4
-"""Experiments in the figure of escapes."""
+"""The most experiments in the figure of escapes."""
 
 
 def experiment_figures(history: History, best: str, folder: Path) -> list[Picture]:
-    """Progress with four networks, and the ancestry."""
+    """Draw the progress with four networks, and the ancestry."""
     rows = dots(history)
     write_csv(folder / "progress.csv", Dot._fields, rows)
     draw_ancestors(rows, four_ancestors(history, best), folder / "progress.png")
@@ -90,14 +85,14 @@ def experiment_figures(history: History, best: str, folder: Path) -> list[Pictur
             "Each dot is an individual. The diagrams are the best by validation accuracy (right) and ancestors of it; "
             "white boxes have no nonlinearity, orange ones more than one. Rows: progress.csv.",
         ),
-        Picture("ancestry", "Who came from whom; the line leads to the best. Rows: progress.csv."),
+        Picture("ancestry", "Parents and children; the line leads to the best. Rows: progress.csv."),
     ]
 
 
 def study_figures(
     plan: StudyPlan, outcomes: list[Outcome], histories: list[tuple[Outcome, History]], folder: Path
 ) -> list[Picture]:
-    """Accuracy against FLOPs, and the figure that the plan's question calls for."""
+    """Draw accuracy against FLOPs, and the figure that the plan names."""
     found = []
     match plan.figure:
         case "repeatability" if rows := moments(outcomes):

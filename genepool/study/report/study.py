@@ -1,9 +1,4 @@
-"""The report of a study, and the files that a report is written to.
-
-The report of a study.
-
-Writes a report into a folder: the same experiment or study gives the same files.
-"""
+"""The report of a study, and the files of a report: the same study gives the same files."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ import os
 from pathlib import Path
 
 from genepool.analysis import History
-from genepool.data.paths import write_atomic
+from genepool.data import write_atomic
 from genepool.errors import DataError, GenepoolError, PopulationFormatError, StorageError, shown
 from genepool.experiment import Experiment
 from genepool.study import Outcome, StudyPlan, findings, path_of, read_study
@@ -19,11 +14,11 @@ from genepool.study.report.document import Document, Section, Table, Text, html_
 from genepool.study.report.experiment import best_sections, comparison, experiment_document, percent, seconds
 from genepool.study.report.figures import experiment_figures, study_figures
 from genepool.study.run import PLAN
-from genepool.study.statistics import told
+from genepool.study.statistics import description
 
 
 def study_document(study: Path, folder: Path) -> Document:
-    """What came of it so far; nothing is run or measured."""
+    """The finished experiments of a study; nothing is run or measured."""
     plan, outcomes = read_study(study)
     if not outcomes:
         raise DataError(f"No experiment of the study '{shown(study)}' is finished; run `genepool study` first.")
@@ -51,12 +46,12 @@ def study_document(study: Path, folder: Path) -> Document:
 
 
 def _histories(study: Path, outcomes: list[Outcome]) -> list[tuple[Outcome, History]]:
-    """Of the experiments whose populations are still there."""
+    """The histories of the experiments whose directories still exist."""
     found = []
     for outcome in outcomes:
         try:
             found.append((outcome, Experiment.open(path_of(study, outcome.arm, outcome.seed)).history()))
-        except GenepoolError:  # moved away, or only outcomes were copied: tables and curves do without
+        except GenepoolError:  # moved away: tables and curves need only the outcome
             continue
     return found
 
@@ -68,7 +63,7 @@ def _asked(plan: StudyPlan, finished: int) -> Section:
         Text(plan.about or "The plan does not say."),
         Text(f"{len(plan.arms)} arms, each repeated {plan.repeats} times: {count} experiments, of which {state}."),
         Text("Statistics that the plan named before anything ran:"),
-        Table(("name", "what it is"), [(name, told(name)) for name in plan.statistics]),
+        Table(("name", "what it is"), [(name, description(name)) for name in plan.statistics]),
     ]
     return Section("What was asked", blocks)
 
@@ -99,13 +94,13 @@ def _table(outcomes: list[Outcome]) -> Table:
 
 
 def _repeating(plan: StudyPlan, outcomes: list[Outcome]) -> Section:
-    """Seeds, versions and settings: what is common first, then what each arm changes."""
+    """Seeds, versions and settings: first what each arm changes, then what all have in common."""
     versions = sorted({(name, version) for each in outcomes for name, version in each.versions.items()})
     common = {name: value for name, value in outcomes[0].settings.items() if name != "experiment.seed"}
     shared = {n: v for n, v in common.items() if all(each.settings.get(n) == v for each in outcomes)}
     arms = [(arm, ", ".join(f"{k} = {v}" for k, v in changes.items()) or "-") for arm, changes in plan.arms.items()]
     return Section(
-        "To do it again",
+        "Repeating it",
         (
             Table(("program", "version"), versions),
             Text(f"Preset {plan.preset}, scale {plan.scale}, seeds 1 to {plan.repeats}. What the arms change:"),
@@ -120,7 +115,7 @@ FOLDER = "report"
 
 
 def write_report(place: Path, out: Path | None = None) -> Path:
-    """Of an experiment's directory or a study's folder; gives back the page."""
+    """Write the report of an experiment or a study, and return the path of the page."""
     is_study = (place / PLAN).is_file()
     if not is_study and not (place / "experiment.json").is_file():
         raise PopulationFormatError(

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from genepool.data import open_source
-from genepool.data.dataset import Dataset, prepare
+from genepool.data import Dataset, open_source, prepare
 from genepool.dna import DNA, Shape, requirements, shapes
 from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.nn import Model, TorchEvaluator, TrainingRun, is_mixed, prepare_process

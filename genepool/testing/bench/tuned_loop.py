@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from genepool.data.dataset import Dataset
+from genepool.data import Dataset
 from genepool.testing.bench.networks import Chain, ResNet20, channels_last
 
 
