@@ -1,26 +1,26 @@
-"""Every exception that Genepool raises deliberately.
+"""Every exception that Genepool raises on purpose.
 
     GenepoolError
-      StepAbandoned               the worker abandons this step and continues
+      StepAbandoned               the worker drops this step and continues
         ConcurrencyError          another worker changed the individual first
-        StorageError              the disk is full, unwritable or failing; worth another try later
+        StorageError              the disk is full, unwritable or failing; retried later
         PopulationTooSmallError   there are not two individuals to compare
         MutationError             this mutation cannot act on this DNA
-      InvalidDNAError             a DNA breaks a rule: which vertex or edge, which rule
-      UnreachableError            an architecture that mutations cannot make, and why
-      SettingsError               the name, the value, what is allowed
-      DataError                   which file, what is wrong with it
+      InvalidDNAError             a DNA that breaks a rule of the encoding
+      UnreachableError            an architecture that mutations cannot reach
+      SettingsError               an unknown name or a value that is not allowed
+      DataError                   a file of images, labels or weights that cannot be used
         ArrayError                images or labels in arrays (also a ValueError)
       TrainingError               a network that could not be trained: a result, not a crash
-        ModelTooLargeError        over a limit before anything was allocated, or out of memory
-        DivergedError             the loss is no longer finite
+        ModelTooLargeError        over a limit, or out of memory
+        DivergedError             the loss is not finite
       NotFittedError              a classifier was used before it was fitted
-      ExportError                 a model that cannot be exported, or does not answer like the original
-      EngineError                 Ray or a scheduler cannot be reached or used: which, why, what to do
-      PopulationFormatError       a directory that is not ours, or from another version
+      ExportError                 a model that cannot be written, or differs from the original
+      EngineError                 Ray, a scheduler or a node that cannot be used
+      PopulationFormatError       a directory that is no experiment, or has another format
       MissingDependencyError      an optional package is not installed (also an ImportError)
 
-Each message is one sentence: what is wrong, where, and what to do. The command line prints it and exits with 2.
+Each message is one sentence that says what, where and what to do; the command line prints it and exits with 2.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ LONGEST_SHOWN = 400
 
 
 def shown(thing: str | Path) -> str:
-    """Make a path or a user's text fit for a message: one line of limited length, with unprintable letters escaped."""
+    """A path or foreign text for a message: one line, truncated, with unprintable characters escaped."""
     text = os.fsencode(str(thing)[:LONGEST_SHOWN]).decode("utf-8", "backslashreplace")
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 class GenepoolError(Exception):
-    """The root: catching it catches everything that Genepool raises deliberately."""
+    """The base of every exception that Genepool raises on purpose."""
 
 
 class StepAbandoned(GenepoolError):  # noqa: N818 - not an error, a step that ended early
-    """The worker's current step cannot continue; the worker itself can."""
+    """The worker's current step cannot continue; the worker can."""
 
 
 class ConcurrencyError(StepAbandoned):
@@ -50,7 +50,7 @@ class ConcurrencyError(StepAbandoned):
 
 
 class StorageError(StepAbandoned):
-    """The disk is full, unwritable or failing: the step is undone or will be found by listing; try again later."""
+    """The disk is full, unwritable or failing: the step is undone or found by a later listing, and retried."""
 
 
 class PopulationTooSmallError(StepAbandoned):
@@ -58,7 +58,7 @@ class PopulationTooSmallError(StepAbandoned):
 
 
 class MutationError(StepAbandoned):
-    """This mutation cannot act on this DNA; another one should be drawn."""
+    """The mutation cannot act on this DNA; draw another."""
 
 
 class InvalidDNAError(GenepoolError):
@@ -78,7 +78,7 @@ class DataError(GenepoolError):
 
 
 class ArrayError(DataError, ValueError):
-    """Images or labels given to a classifier as arrays cannot be used; NumPy users expect a ValueError."""
+    """Arrays of images or labels cannot be used; a ValueError too, as NumPy users expect."""
 
 
 class TrainingError(GenepoolError):
@@ -90,15 +90,15 @@ class ModelTooLargeError(TrainingError):
 
 
 class DivergedError(TrainingError):
-    """The loss is no longer a finite number."""
+    """The loss is not finite."""
 
 
 class NotFittedError(GenepoolError, ValueError, AttributeError):
-    """A classifier was used before it was fitted; scikit-learn expects these base classes."""
+    """A classifier was used before it was fitted; also the errors that scikit-learn expects."""
 
 
 class ExportError(GenepoolError):
-    """A model cannot be written in that format or to that path, or does not answer like the original."""
+    """A model cannot be written there, or the written model differs from the original."""
 
 
 class EngineError(GenepoolError):
@@ -106,7 +106,7 @@ class EngineError(GenepoolError):
 
 
 class PopulationFormatError(GenepoolError):
-    """A directory is not an experiment of ours, or was written by another version."""
+    """A directory is not an experiment, or has the format of another release."""
 
 
 class MissingDependencyError(GenepoolError, ImportError):

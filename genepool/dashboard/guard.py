@@ -1,8 +1,8 @@
-"""Which requests are answered, and what a client with the token may do.
+"""Which requests are answered, and the orders of clients that have the token.
 
-Any program that can reach the port gets an answer, so a web page that the user visits elsewhere must not be able to
-reach it through the browser: neither by its own name that resolves to this machine (the Host header shows it), nor by
-requests across sites (Sec-Fetch-Site and Origin show them).
+The dashboard answers any client that reaches its port, so other web pages must not reach it through the user's browser:
+neither by a name of their own that resolves to this machine (see the Host header), nor by cross-site requests (see
+Sec-Fetch-Site and Origin).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEADERS = [
 
 
 class Guard:
-    """Stands before the application."""
+    """Middleware that refuses requests and adds security headers."""
 
     def __init__(self, app: ASGIApp, host: str) -> None:
         self._app = app
@@ -74,7 +74,7 @@ class Guard:
         return ""
 
     def _is_ours(self, host: str) -> bool:
-        """Addresses in numbers are; of names only those of this machine, since anybody can own a name."""
+        """IP addresses are; of names only those of this machine, because anyone can register a name."""
         name = host.lower()
         bracket = name.rfind("]")
         colon = name.rfind(":")
@@ -90,21 +90,21 @@ class Guard:
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of `POST /api/experiments/KEY/control`; one of the fields is given."""
+    """The body of `POST /api/experiments/KEY/control`, with one of these fields."""
 
     set: dict[str, str] = {}
-    """Settings by name (`section.name`), values as they are written on the command line."""
+    """Settings by name (`section.name`), with values as on the command line."""
     mutations: int = 0
-    """So many at each reproduction..."""
+    """Mutations per reproduction..."""
     lasts: str = ""
-    """...for so many individuals (500) or so long (10m)."""
+    """...for a number of individuals (500) or a time (10m)."""
     reset_weights: bool = False
     stop: bool = False
-    """Workers hand over what they train and end."""
+    """Workers hand over their trainings and exit."""
 
 
 def obey(observer: Observer, order: Order) -> dict[str, Any]:
-    """Publishes new settings, which workers take before their next step."""
+    """Publish new settings, which workers use from their next step on."""
     experiment = Experiment.open(observer.path)
     if order.set:
         before = experiment.settings()
@@ -130,7 +130,7 @@ def _done(experiment: Experiment, version: int | None) -> dict[str, Any]:
 
 
 def _while(text: str) -> tuple[int, float]:
-    """Individuals, or seconds: a time has a unit."""
+    """Individuals and seconds, one of which is 0; a time has a unit."""
     if not text:
         return 0, 0.0
     found = (int(text[:12]), 0.0) if text.isascii() and text.isdigit() else (0, seconds(text))
