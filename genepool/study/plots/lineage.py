@@ -55,9 +55,7 @@ def _scatter(axes: Any, rows: Sequence[Dot]) -> float:
         records.append(100 * best)
     times = [dot.seconds / scale for dot in rows]
     axes.step(times, records, where="post", color=RECORD, linewidth=1.2, label="best so far", zorder=1)
-    axes.set_xlabel(
-        f"time ({unit}); {len(rows):,} individuals"
-    )  # a title would cross the connecting lines
+    axes.set_xlabel(f"time ({unit}); {len(rows):,} individuals")  # a title would cross the connecting lines
     axes.set_ylabel("validation accuracy (%)")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 100)
