@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from genepool.errors import SettingsError, shown
+from genepool.evaluation import SCHEDULES
 from genepool.evolution import SELECTIONS, SET_POINTS, Breeding, Intervention, Rules, Spending, damped, tournament
 from genepool.mutations import MUTATIONS
-from genepool.nn import SCHEDULES
 from genepool.registry import Registry, forget_installed
 from genepool.settings import Settings
 

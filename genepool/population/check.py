@@ -164,7 +164,7 @@ class _Inspection:
         missing = set(wanted) - {individual.id for individual in individuals} - set(fossils)
         if missing:
             missing -= {individual.id for individual in self._view.snapshot()}
-            missing -= set(ArchiveReader(self._files, f"{self._root}/workers").fossils())
+            missing -= {fossil.id for fossil in self._view.fossils()}
         for identity in sorted(missing):
             invariant, text = wanted[identity]
             self._broken(invariant, identity, text)

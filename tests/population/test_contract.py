@@ -1,10 +1,10 @@
-"""Both stores pass the contract tests, the directory at both levels of durability and with one and many shards."""
+"""Both stores and the contract's defaults pass the contract tests, the directory at both levels of durability."""
 
 from pathlib import Path
 
 import pytest
 
-from genepool.population import DirectoryPopulation, Files, MemoryPopulation, MemoryStore
+from genepool.population import DirectoryPopulation, Files, MemoryPopulation, MemoryStore, Population
 from genepool.testing import Clock
 from genepool.testing.contract import Harness, PopulationContract
 from tests.support.store_simulation import with_shards
@@ -18,6 +18,20 @@ class TestMemoryPopulation(PopulationContract):
         clock = Clock()
         store = MemoryStore(clock=clock, lease=LEASE)
         return Harness(join=lambda: MemoryPopulation(store), clock=clock, lease=LEASE)
+
+
+class PlainPopulation(MemoryPopulation):
+    """A store without methods of its own where the contract has defaults."""
+
+    sample, census, garbage = Population.sample, Population.census, Population.garbage
+
+
+class TestDefaults(PopulationContract):
+    @pytest.fixture
+    def harness(self) -> Harness:
+        clock = Clock()
+        store = MemoryStore(clock=clock, lease=LEASE)
+        return Harness(join=lambda: PlainPopulation(store), clock=clock, lease=LEASE)
 
 
 class TestDirectoryPopulation(PopulationContract):

@@ -152,6 +152,7 @@ def test_a_mutation_is_added_to_an_experiment_that_runs_and_taken_away(tmp_path)
     assert "lacks the mutation 'leak'" in (directory / "logs" / "worker-0.log").read_text()
 
 
+@pytest.mark.thorough
 def test_workers_that_run_take_a_package_that_is_installed_meanwhile(tmp_path):
     """As an installer leaves it; without a new worker, and without the old ones being started again."""
     directory, packages = tmp_path / "e", tmp_path / "packages"

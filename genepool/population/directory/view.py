@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -54,9 +53,6 @@ class DirectoryView(PopulationView):
     def find(self, identity: str) -> Individual | None:
         """Return the individual of that ID as it is now, by one listing; None if it is not there."""
         return self._shards.find(identity)
-
-    def sample(self, rng: random.Random) -> Individual:
-        return self._shards.draw_from_all(rng)
 
     def census(self, *, fresh: bool = False) -> Census:
         return self._shards.sweep().census()
