@@ -8,7 +8,7 @@ learning rate. It must be a pure function: a training that another worker takes 
 
 import math
 
-from genepool.nn import SCHEDULES
+from genepool.evaluation import SCHEDULES
 
 
 @SCHEDULES.register("cosine")

@@ -80,8 +80,8 @@ def test_every_number_has_bounds_that_are_kept_and_named(name):
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_no_number_may_be_a_text(name):
-    for value in ("many", "", "nan" if "Float" in type(NUMBERS[name].kind).__name__ else "2.5"):
-        with pytest.raises(SettingsError, match=f"The setting {name} is '{value}', but must be"):
+    for value in ("many", "", "nan" if isinstance(NUMBERS[name].kind, msgspec.inspect.FloatType) else "2.5"):
+        with pytest.raises(SettingsError, match=f"The setting {name} is '?{value}'?, but must be"):
             changed(Settings(), {name: value})
 
 
@@ -116,12 +116,12 @@ def test_single_odds_are_added_to_those_in_force():
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("population.size=1", "The setting population.size is '1', but must be at least 2."),
+        ("population.size=1", "The setting population.size is 1, but must be at least 2."),
         ("training.steps=many", "The setting training.steps is 'many', but must be a whole number."),
         ("training.momentum=high", "The setting training.momentum is 'high', but must be a number."),
-        ("budget.individuals=0", "The setting budget.individuals is '0', but must be at least 1, or none."),
+        ("budget.individuals=0", "The setting budget.individuals is 0, but must be at least 1, or none."),
         ("population.durability=none", "The setting population.durability is 'none', but must be one of fast, safe."),
-        ("data.size=32", "The setting data.size is '32', but must be written like 32x32, or none."),
+        ("data.size=32", "The setting data.size is 32, but must be written like 32x32, or none."),
         ("data.flip=maybe", "The setting data.flip is 'maybe', but must be true or false."),
         ("training.steps", "'training.steps' is not a setting; write section.name=value."),
         (

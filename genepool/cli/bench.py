@@ -39,7 +39,7 @@ def bench() -> None:
 def engine(data_dir: Path | None, quick: bool, repetitions: int, out: Path, as_json: bool) -> None:
     """Training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10, in one run."""
     from genepool.data import SOURCES, require_writable
-    from genepool.testing.bench.individuals import train_individuals
+    from genepool.testing.bench.rounds import train_individuals
     from genepool.testing.bench.training import Benchmark
 
     found = SOURCES.get("cifar-10").find(data_dir)  # type: ignore[misc]

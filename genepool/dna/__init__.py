@@ -5,8 +5,7 @@ elements    vertices and edges
 validation  the rules that every DNA obeys
 topology    graph functions
 shapes      the shapes of all activations; rounded widths
-flops       parameters, FLOPs and memory
-step_time   the estimated time of a training step
+flops       parameters, FLOPs, memory and the estimated time of a training step
 codec       DNA as JSON
 zoo         the initial network and known architectures
 """
@@ -28,13 +27,14 @@ from genepool.dna.flops import (
     VALIDATION_BATCH,
     Capacity,
     Requirements,
+    StepTime,
     capacity,
     individual_flops,
     requirements,
+    step_time,
 )
 from genepool.dna.graph import DNA
 from genepool.dna.shapes import Shape, Shapes, cropped, in_steps, shapes
-from genepool.dna.step_time import StepTime, step_time
 from genepool.dna.topology import reachable, topological_order
 from genepool.dna.zoo import INPUT, OUTPUT, ZOO, initial, modest, resnet, wide_resnet, zoo
 

@@ -1,6 +1,6 @@
 """The evolutionary algorithm: what a worker does with a population. No torch here.
 
-worker           the endless loop of steps, as in the paper
+worker           the endless loop of steps, as in the paper, and the rules in force
 selection        drawing a pair and comparing it
 set_point        whether a step kills, reproduces or both
 reproduction     births: first individuals, children of one or two parents, copies
@@ -11,7 +11,6 @@ budget           when an experiment is over
 final_phase      the last part of the budget, for the best network alone
 departures       orphans, and the reset of all weights
 escape           the alarm, and interventions against local optima
-rules            the rules in force, as values
 """
 
 from genepool.evolution.budget import Budget, BudgetUse, Spending
@@ -19,12 +18,11 @@ from genepool.evolution.child_limits import ChildLimits, child_limits_for
 from genepool.evolution.escape import Escape, Intervention
 from genepool.evolution.final_phase import FinalPhase
 from genepool.evolution.reproduction import UNCHANGED, Breeding, Founder, Reproduction, mutated, recombined
-from genepool.evolution.rules import Rules
 from genepool.evolution.selection import SELECTIONS, Pair, tournament
 from genepool.evolution.set_point import SET_POINTS, Decision, damped
 from genepool.evolution.training import Job, Surroundings, dna_of, training_budget_of
 from genepool.evolution.training_budget import TrainingBudgetRules
-from genepool.evolution.worker import Worker
+from genepool.evolution.worker import Rules, Worker
 
 __all__ = [
     "Worker",

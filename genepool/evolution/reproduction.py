@@ -23,7 +23,7 @@ from genepool.mutations import ADOPTION, ELEVEN, FUSION, MIXTURE, drifted, fuse,
 from genepool.population import Birth, Individual, Population
 
 if TYPE_CHECKING:
-    from genepool.evolution.rules import Rules
+    from genepool.evolution.worker import Rules
 
 REDRAWS = 30
 """Mutations drawn at most until a child is allowed."""

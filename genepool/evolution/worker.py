@@ -9,16 +9,18 @@ import logging
 from collections.abc import Callable
 from random import Random
 
+import msgspec
+
 from genepool.errors import PopulationTooSmallError, StepAbandoned, StorageError
-from genepool.evaluation import Evaluator
+from genepool.evaluation import Evaluator, Limits, Training
 from genepool.evolution.child_limits import ChildLimits
 from genepool.evolution.departures import Orphans
-from genepool.evolution.final_phase import FinalTraining
-from genepool.evolution.reproduction import Founder, Reproduction
-from genepool.evolution.rules import Rules
-from genepool.evolution.selection import draw_pair
-from genepool.evolution.set_point import floor
+from genepool.evolution.final_phase import FinalPhase, FinalTraining
+from genepool.evolution.reproduction import Breeding, Founder, Reproduction
+from genepool.evolution.selection import Selection, draw_pair, tournament
+from genepool.evolution.set_point import SetPoint, damped, floor
 from genepool.evolution.training import Job, Surroundings, Trainer
+from genepool.evolution.training_budget import TrainingBudgetRules
 from genepool.population import Population
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,30 @@ BUSY_PAUSE = 0.05
 """Seconds that a worker waits if enough first individuals are in training already."""
 IDLE_PAUSE = 0.5
 """Seconds that a worker which cannot reproduce waits before it looks for orphans again."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules in force. Re-read before every step, because settings can change during a run.
+
+    genepool.experiment.rules makes them from the settings.
+    """
+
+    version: int = 1
+    """The version of the settings that they come from."""
+    population_size: int = 1000
+    selection: Selection = tournament
+    set_point: SetPoint = damped
+    breeding: Breeding = Breeding()
+    lacking: tuple[str, ...] = ()
+    """Mutations with odds that this process lacks. The record names them, because they change the draw."""
+    training_budget: TrainingBudgetRules = TrainingBudgetRules()
+    final_phase: FinalPhase = FinalPhase()
+    training: Training = Training()
+    limits: Limits = Limits()
+    reset_version: int = 0
+    """The weights of individuals born under an older version are discarded."""
+    can_reproduce: bool = True
+    """False if this process lacks a plugin that the rules need: it then only takes over what it can train."""
 
 
 class Worker:

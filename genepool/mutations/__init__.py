@@ -1,14 +1,13 @@
 """The paper's eleven mutations, two that grow networks faster, and recombination. Randomness is an argument; no torch.
 
 base           the mutation type, the registry, and the draw of a mutation
-numbers        learning rate, weights, stride, channels and filter size
-structure      insert and remove convolutions, one-to-one connections and skips
+paper          the eleven mutations of the paper
 growth         wide and deep networks within tens of generations
 recombination  children of two parents
 route          the mutations that lead to a given architecture (`genepool reach`)
 """
 
-from genepool.mutations import growth, numbers, structure
+from genepool.mutations import growth, paper
 from genepool.mutations.base import ELEVEN, MUTATIONS, Mutated, Mutation, apply, mutate, new_id
 from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, fused_id, joints, own_odds
 from genepool.mutations.route import Route, Step, follow, reach, same_architecture, target
@@ -39,6 +38,5 @@ __all__ = [
     "target",
     # modules that register mutations
     "growth",
-    "numbers",
-    "structure",
+    "paper",
 ]

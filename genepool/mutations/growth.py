@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from genepool.dna import DNA, Conv, Vertex
 from genepool.errors import MutationError
 from genepool.mutations.base import MUTATIONS, new_id
-from genepool.mutations.numbers import random_conv
+from genepool.mutations.paper import random_conv
 
 FIRST_WIDTH, WIDEST = 6.0, 4.0
 """A first convolution has FIRST_WIDTH to FIRST_WIDTH * WIDEST channels per image channel, uniform in the logarithm."""

@@ -6,7 +6,6 @@ inheritance  weights from one parent or two
 batches      training batches
 trainer      the training of one network
 step_count   how many steps a training takes; the race against the parent
-schedules    learning-rate schedules
 optimiser    stochastic gradient descent; averaged weights
 measure      accuracy and inference time
 final_test   the test images
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from genepool.nn.final_test import test_accuracy, test_answers
     from genepool.nn.inheritance import inherit_weights
     from genepool.nn.model import Activation, Model
-    from genepool.nn.schedules import SCHEDULES
     from genepool.nn.trainer import TrainingRun
     from genepool.nn.weights import MAX_BYTES, from_bytes, read_weights, to_bytes
 
@@ -35,7 +33,6 @@ __all__ = [
     "Activation",
     "Normaliser",
     "TrainingRun",
-    "SCHEDULES",
     "inherit_weights",
     "test_accuracy",
     "test_answers",
@@ -62,7 +59,6 @@ __getattr__ = lazy_names(
         "final_test": ["test_accuracy", "test_answers"],
         "inheritance": ["inherit_weights"],
         "model": ["Activation", "Model"],
-        "schedules": ["SCHEDULES"],
         "trainer": ["TrainingRun"],
         "weights": ["MAX_BYTES", "from_bytes", "read_weights", "to_bytes"],
     },

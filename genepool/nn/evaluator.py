@@ -24,6 +24,7 @@ from genepool.dna import (
 )
 from genepool.errors import ModelTooLargeError, TrainingError
 from genepool.evaluation import (
+    SCHEDULES,
     Evaluation,
     Limits,
     Objective,
@@ -40,7 +41,6 @@ from genepool.nn.device import give_memory_back, threads
 from genepool.nn.inheritance import Inheritance, fused, inherit_function, inherit_weights, mixed
 from genepool.nn.measure import accuracy, milliseconds
 from genepool.nn.model import Model
-from genepool.nn.schedules import SCHEDULES
 from genepool.nn.step_count import FEWEST, IMAGES
 from genepool.nn.trainer import TrainingRun
 from genepool.nn.weights import from_bytes, to_bytes

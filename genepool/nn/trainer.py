@@ -13,12 +13,11 @@ from torch.nn import functional
 from genepool.data import Dataset
 from genepool.dna import cropped
 from genepool.errors import DataError, DivergedError
-from genepool.evaluation import AS_CONFIGURED, Observer, Progress, Training, TrainingBudget
+from genepool.evaluation import AS_CONFIGURED, SCHEDULES, Observer, Progress, Training, TrainingBudget
 from genepool.nn.batches import batches_for
 from genepool.nn.device import Precision, is_mixed
 from genepool.nn.model import Model
 from genepool.nn.optimiser import BATCHES, SGD, TailAverage, find_statistics
-from genepool.nn.schedules import SCHEDULES
 from genepool.nn.step_count import Referee, StepCount
 from genepool.nn.weights import from_bytes, to_bytes
 

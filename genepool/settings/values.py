@@ -113,7 +113,7 @@ _NOUNS: dict[type[Type], str] = {
 
 def _quoted(value: Any) -> str:
     text = shown(written(value))
-    return text if isinstance(value, (int, float)) or value is None else f"'{text}'"
+    return text if value is None or re.fullmatch(r"[-+.\w]*\d|true|false", text) else f"'{text}'"
 
 
 def written(value: Any) -> str:

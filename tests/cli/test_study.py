@@ -17,18 +17,18 @@ repeats = 2
 preset = "paper"
 
 [settings]
-data = "fashion-mini"
-population_size = 3
-workers = 1
-steps = 10
-individuals = 6
-durability = "fast"
-validation = 100
+data.source = "fashion-mini"
+population.size = 3
+population.durability = "fast"
+workers.count = 1
+training.steps = 10
+budget.individuals = 6
+training.validation_images = 100
 
 [arms.evolution]
 
 [arms."random selection"]
-selection = "random"
+population.selection = "random"
 
 [[points]]
 label = "somebody else"
@@ -78,16 +78,16 @@ def test_a_study_that_is_killed_goes_on_and_runs_all_arms_and_repeats_once(plan,
     ("text", "words"),
     [
         ("arms = 3", "is not one"),
-        ("[arms.a]\nstepps = 3", "steps"),
-        ("[arms.a]\n[settings]\nsteps = 'many'", "arm 'a'"),
+        ("[arms.a]\nstepps = 3", "did you mean 'training.steps'"),
+        ("[arms.a]\n[settings]\ntraining.steps = 'many'", "arm 'a'"),
         ('[arms."../a"]', "cannot be called"),
         ("repeats = 0\n[arms.a]", "at least one"),
-        ("[arms.a]\n[settings]\ntime = 0", "would never end"),
+        ("[arms.a]\n[settings.budget]\ntime = 'none'", "would never end"),
         ("arms = [", "is not TOML"),
-        ("[arms.a]\nat = [{spent = 2, set = {mutations = 5}}]", "between 0 and 1"),
-        ("[arms.a]\nat = [{spent = 0.5, set = {seed = 5}}]", "cannot change"),
-        ("[arms.a]\nat = [{spent = 0.5, set = {mutatoins = 5}}]", "mutations"),
-        ("[arms.a]\nat = 5", "not clear"),
+        ("[arms.a]\nchanges = [{spent = 2, set = {breeding.mutations = 5}}]", "between 0 and 1"),
+        ("[arms.a]\nchanges = [{spent = 0.5, set = {experiment.seed = 5}}]", "cannot change"),
+        ("[arms.a]\nchanges = [{spent = 0.5, set = {mutatoins = 5}}]", "breeding.mutations"),
+        ("[arms.a]\nchanges = 5", "not valid"),
         ('statistics = ["meen"]\n[arms.a]', "mean"),
         ('figure = "dependence"\n[arms.a]', "against"),
         ('figure = "dependence"\nagainst = "stepps"\n[arms.a]', "stepps"),

@@ -5,8 +5,8 @@ import torch
 
 from genepool.dna import Shape, requirements
 from genepool.testing.bench import rounds
-from genepool.testing.bench.individuals import train_individuals
 from genepool.testing.bench.networks import CONTESTANTS
+from genepool.testing.bench.rounds import train_individuals
 from genepool.testing.bench.training import INDIVIDUALS, LIMIT
 
 
