@@ -126,7 +126,8 @@ def data_digest(data: Dataset) -> str:
 def portable(data: Dataset) -> Dataset:
     """Return a copy with plain arrays, which serialise without an intermediate copy."""
     names = ("train_pixels", "train_labels", "validation_pixels", "validation_labels")
-    return dataclasses.replace(data, **{name: np.asarray(getattr(data, name)) for name in names})
+    arrays: dict[str, Any] = {name: np.asarray(getattr(data, name)) for name in names}
+    return dataclasses.replace(data, **arrays)
 
 
 def _folder_name(source: Source, seed: int, pad: int) -> str:

@@ -97,7 +97,7 @@ def resnet(depth: int, image_channels: int = 3) -> DNA:
 
 
 def wide_resnet(depth: int = 28, width: int = 10, image_channels: int = 3, *, projections: bool = True) -> DNA:
-    """A wide residual network (Zagoruyko and Komodakis, 2016), without projections like `resnet`; depth is 6 n + 4."""
+    """A wide residual network (Zagoruyko and Komodakis, 2016); depth is 6 n + 4. Shortcuts project or pad."""
     return _residual((depth - 4) // 6, (16 * width, 32 * width, 64 * width), image_channels, projections=projections)
 
 

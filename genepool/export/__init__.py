@@ -20,33 +20,12 @@ from genepool.export.source import document, metadata, read_document
 from genepool.export.trained_model import Guess, Prediction, TrainedModel, image_files, read_image
 
 __all__ = [
-    "TrainedModel",
-    "Prediction",
-    "Guess",
-    "image_files",
-    "read_image",
+    "TrainedModel", "Prediction", "Guess", "image_files", "read_image",
     # writing and reading
-    "FORMATS",
-    "ModelToExport",
-    "Exported",
-    "check_target",
-    "write_model",
-    "read_model",
-    "document",
-    "read_document",
-    "metadata",
+    "FORMATS", "ModelToExport", "Exported", "check_target", "write_model", "read_model", "document",
+    "read_document", "metadata",
     # facts
-    "Facts",
-    "Member",
-    "Ancestor",
-    "Search",
-    "digest_of",
+    "Facts", "Member", "Ancestor", "Search", "digest_of",
     # networks
-    "Network",
-    "build",
-    "restore",
-    "inheritable",
-    "original_answers",
-    "compare",
-    "accuracy",
-]
+    "Network", "build", "restore", "inheritable", "original_answers", "compare", "accuracy",
+]  # fmt: skip

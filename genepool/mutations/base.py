@@ -26,18 +26,9 @@ MUTATIONS: Registry[Mutation] = Registry("mutation", "genepool.mutations")
 
 # The paper's set, in its order. Other mutations take part only if the odds name them.
 ELEVEN = (
-    "alter-learning-rate",
-    "identity",
-    "reset-weights",
-    "insert-convolution",
-    "remove-convolution",
-    "alter-stride",
-    "alter-number-of-channels",
-    "filter-size",
-    "insert-one-to-one",
-    "add-skip",
-    "remove-skip",
-)
+    "alter-learning-rate", "identity", "reset-weights", "insert-convolution", "remove-convolution", "alter-stride",
+    "alter-number-of-channels", "filter-size", "insert-one-to-one", "add-skip", "remove-skip",
+)  # fmt: skip
 
 
 class Mutated(NamedTuple):
