@@ -248,8 +248,6 @@ _MOVING = 4e9
 
 
 class StepTime(NamedTuple):
-    """The time and FLOPs of one training step."""
-
     seconds: float
     flops: float
 

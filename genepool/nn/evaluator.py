@@ -104,7 +104,7 @@ class TorchEvaluator:
                 accuracy = self.validate(final)
             ledger.validated = self._validation_images
             if self.limits.milliseconds is not None:
-                ledger.milliseconds = self._milliseconds(final)
+                ledger.milliseconds = milliseconds(final, self.normalise(np.array(self.data.validation_pixels[:1])))
             weights = to_bytes(model.state_dict())
         except TrainingError as error:
             return Trained(ledger.close(reason=str(error)), None)
@@ -196,10 +196,6 @@ class TorchEvaluator:
         here = self.device.type == "cpu"
         pixels = self.data.validation_pixels if here else resident(self.data, self.device).validation_pixels
         return accuracy(model, pixels[part], self.data.validation_labels[part], self.normalise)
-
-    def _milliseconds(self, model: Model) -> float:
-        image = self.normalise(np.array(self.data.validation_pixels[:1]))
-        return milliseconds(model, image)
 
 
 class _Ledger:

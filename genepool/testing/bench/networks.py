@@ -67,8 +67,6 @@ class Block(nn.Module):
 
 
 class ResNet20(nn.Module):
-    """He et al. (2016), for small images."""
-
     def __init__(self) -> None:
         super().__init__()
         widths = (16, 16, 16, 16, 32, 32, 32, 64, 64, 64)
