@@ -1,4 +1,4 @@
-"""`genepool dashboard`: a live page of an experiment, or of a folder of them."""
+"""`genepool dashboard`: a live page of an experiment, or of a folder of experiments."""
 
 from __future__ import annotations
 
@@ -21,57 +21,60 @@ PORT = 8421
 
 @click.command()
 @click.argument("place", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), help=f"Where to listen.  [default: {PORT}, or any if taken]")
+@click.option("--port", type=click.IntRange(0, 65535), help=f"Port to listen on.  [default: {PORT}, or any if taken]")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: all of this machine's."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; 0.0.0.0: all addresses of this machine.",
 )
 @click.option(
-    "--control", is_flag=True, help="Let whoever has the printed address change settings and stop the experiment."
+    "--control", is_flag=True, help="Allow anyone with the printed address to change settings and stop the experiment."
 )
 @click.option(
     "--export",
     "target",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the page as one file that opens without a server, and end.",
+    help="Write the page to one file that opens without a server, and exit.",
 )
 @PLUGIN
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 def dashboard(place: Path, port: int | None, host: str, control: bool, target: Path | None, parent: int | None) -> None:
-    """Serves a live page of the experiment in DIR, or of all experiments in the folders below DIR.
+    """Serve a live page of the experiment in DIR, or of all experiments in the folders below DIR.
 
-    It only looks, and may be started and stopped at any time, on any machine that sees the directory. From elsewhere:
-    `ssh -L 8421:127.0.0.1:8421 that-machine`.
+    It only reads, and can be started and stopped at any time, on any machine that has access to the directory. From
+    another machine: `ssh -L 8421:127.0.0.1:8421 that-machine`.
     """
     if not (find_spec("starlette") and find_spec("uvicorn")):
         raise MissingDependencyError("The dashboard needs two more packages: pip install 'genepool[dashboard]'.")
     if target is not None:
-        from genepool.dashboard.export import export
+        from genepool.dashboard import export_page
 
-        size = export(place, target)
+        size = export_page(place, target)
         click.echo(f"{target}: {size / 1e6:.1f} MB, opens in any browser")
         return
 
     import secrets
 
-    from genepool.dashboard.server import Dashboard, listen, serve
+    from genepool.dashboard import Dashboard, listen, serve
 
     token = secrets.token_urlsafe(16) if control else None
     serving = Dashboard(place, host=host, token=token)
     listening = listen(host, port, PORT)
     with suppress(OSError):
-        os.nice(5)  # whoever trains comes first
+        os.nice(5)  # training has priority
     shown_host = f"[{host}]" if ":" in host else host
     address = f"http://{shown_host}:{listening.getsockname()[1]}/" + (f"#token={token}" if token else "")
     click.echo(f"dashboard  {address}")
     if token:
-        click.echo("           whoever has this address can change settings and stop the experiment")
+        click.echo("           anyone with this address can change settings and stop the experiment")
     with suppress(KeyboardInterrupt):
         serve(serving, listening, parent)
 
 
 @contextmanager
 def beside(directory: Path) -> Iterator[str]:
-    """A dashboard in a process of its own for as long as the context lasts; gives its address."""
+    """Run a dashboard in its own process while the context lasts; yields its address."""
     folder = directory / "logs"
     folder.mkdir(exist_ok=True)
     place = folder / "dashboard.log"

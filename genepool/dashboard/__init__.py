@@ -10,3 +10,8 @@ export        the built page, and the same documents with it in one file
 
 What the documents contain is read by `genepool.analysis`. `page/` has the sources of the page, which uses only the API.
 """
+
+from genepool.dashboard.export import export_page
+from genepool.dashboard.server import Dashboard, listen, serve
+
+__all__ = ["Dashboard", "export_page", "listen", "serve"]

@@ -1,4 +1,4 @@
-"""What somebody with the token may do to an experiment: the same that `genepool set` and `genepool intervene` do."""
+"""Orders of clients that have the token: what `genepool set` and `genepool intervene` do."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from genepool.settings import by_name, differences, override, seconds
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of `POST /api/experiments/KEY/control`; one of the fields is given."""
+    """The body of `POST /api/experiments/KEY/control`, with one of these fields."""
 
     set: dict[str, str] = {}
-    """Settings by name (`section.name`), values as they are written on the command line."""
+    """Settings by name (`section.name`), with values as on the command line."""
     mutations: int = 0
-    """So many at each reproduction..."""
+    """Mutations per reproduction..."""
     lasts: str = ""
-    """...for so many individuals (500) or so long (10m)."""
+    """...for a number of individuals (500) or a time (10m)."""
     reset_weights: bool = False
     stop: bool = False
-    """Workers hand over what they train and end."""
+    """Workers hand over their trainings and exit."""
 
 
 def obey(observer: Observer, order: Order) -> dict[str, Any]:
-    """Publishes new settings, which workers take before their next step."""
+    """Publish new settings, which workers use from their next step on."""
     experiment = Experiment.open(observer.path)
     if order.set:
         before = experiment.settings()
@@ -54,7 +54,7 @@ def _done(experiment: Experiment, version: int | None) -> dict[str, Any]:
 
 
 def _while(text: str) -> tuple[int, float]:
-    """Individuals, or seconds: a time has a unit."""
+    """Individuals and seconds, one of which is 0; a time has a unit."""
     if not text:
         return 0, 0.0
     found = (int(text[:12]), 0.0) if text.isascii() and text.isdigit() else (0, seconds(text))

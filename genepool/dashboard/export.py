@@ -43,7 +43,7 @@ MOST_DETAILS = 400
 """Individuals whose networks are in the file: the ancestors of the best, the living, and the best of the rest."""
 
 
-def export(place: Path, target: Path) -> int:
+def export_page(place: Path, target: Path) -> int:
     """Write the file and return its size in bytes."""
     found = experiments_in(place)
     if not found:

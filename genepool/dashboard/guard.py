@@ -1,8 +1,8 @@
-"""Which requests are answered at all.
+"""Which requests are answered.
 
-The dashboard answers whoever can reach its port, so a web page that its user visits elsewhere must not be able to
-reach it through the browser: neither by a name of its own that resolves to this machine (the Host header tells), nor
-by sending requests across sites (Sec-Fetch-Site and Origin tell).
+The dashboard answers any client that reaches its port, so other web pages must not reach it through the user's browser:
+neither by a name of their own that resolves to this machine (see the Host header), nor by cross-site requests (see
+Sec-Fetch-Site and Origin).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADERS = [
 
 
 class Guard:
-    """Stands before the application."""
+    """Middleware that refuses requests and adds security headers."""
 
     def __init__(self, app: ASGIApp, host: str) -> None:
         self._app = app
@@ -66,7 +66,7 @@ class Guard:
         return ""
 
     def _is_ours(self, host: str) -> bool:
-        """Addresses in numbers are; of names only those of this machine, since anybody can own a name."""
+        """IP addresses are; of names only those of this machine, because anyone can register a name."""
         name = host.lower()
         bracket = name.rfind("]")
         colon = name.rfind(":")

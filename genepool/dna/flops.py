@@ -221,15 +221,13 @@ def _update(parameters: int, decayed: int) -> Flops:
 
 
 class Capacity(NamedTuple):
-    """Of a network for images of one shape."""
-
     parameters: int
     flops: int
-    """Of one image, forward."""
+    """FLOPs of the forward pass of one image."""
 
 
 def capacity(dna: DNA, image: Shape, classes: int) -> Capacity:
-    """The size of a network: exact, since a batch of several images shares some of its operations."""
+    """Count exactly for one image, since a batch shares some of its operations."""
     one = requirements(dna, image, classes, batch=1)
     return Capacity(one.parameters, one.forward.total)
 
@@ -244,8 +242,6 @@ _MOVING = 4e9
 
 
 class StepTime(NamedTuple):
-    """The time and FLOPs of one training step."""
-
     seconds: float
     flops: float
 

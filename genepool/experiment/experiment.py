@@ -1,18 +1,14 @@
-"""The experiment itself: its directory, its settings, looking at it and working on it."""
+"""An experiment: its directory, its population and history, and its workers."""
 
 from __future__ import annotations
 
-import getpass
 import logging
 import os
-import socket
-import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from genepool.analysis import (
     Ancestor,
@@ -32,41 +28,29 @@ from genepool.evaluation import Evaluator
 from genepool.evolution import (
     ChildLimits,
     Founder,
-    Intervention,
-    Rules,
     Spending,
     Surroundings,
     Worker,
     child_limits_for,
 )
-from genepool.experiment.rules import CurrentRules, check_names, lacking_mutations, lacking_rules, rules_of
+from genepool.experiment.rules import CurrentRules, check_names, lacking_rules
 from genepool.experiment.start import Start, keep, recall
 from genepool.experiment.stopping import StopCondition
+from genepool.experiment.versions import VersionedSettings
 from genepool.population import (
     DirectoryPopulation,
     DirectoryView,
     Files,
-    Manifest,
-    Published,
     State,
-    config_versions,
-    publish_version,
-    published,
-    read_config,
     read_manifest,
 )
-from genepool.registry import forget_installed, load
+from genepool.registry import load
 from genepool.settings import (
-    FIXED,
     Settings,
-    by_name,
     changed,
-    differences,
     fixed_and_tunable,
-    flat,
     from_values,
     to_values,
-    written,
 )
 from genepool.workers import LocalPool, PoolOptions, RayOptions, WorkerPool
 
@@ -77,22 +61,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Experiment:
-    """A directory that workers evolve a population in. Opening one writes nothing."""
-
-    def __init__(self, path: Path, manifest: Manifest, files: Files | None = None) -> None:
-        self.path = path
-        self.manifest = manifest
-        self._files = files or Files()
-        self._settings: dict[int, Settings] = {}
-        self._rules: tuple[tuple[int, bool], Rules] | None = None
-        self._told: set[str] = set()
+class Experiment(VersionedSettings):
+    """A directory in which workers evolve a population. Opening one writes nothing."""
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], settings: Settings, start: Start | None = None) -> Experiment:
-        """A new experiment, or the one that is there if it was made with the same fixed settings.
+        """Create an experiment, or open the one that is there if it has the same fixed settings.
 
-        With a start (genepool.experiment.start) its first individuals are that network, not the trivial one.
+        With a start (genepool.experiment.start) its first individuals are that network instead of the trivial one.
         """
         path = Path(path)
         settings = from_values(to_values(settings))  # structs made in Python are unchecked
@@ -102,11 +78,13 @@ class Experiment:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"'{shown(path)}' cannot be made: {error.strerror or error}.") from None
-        # What a creator that was killed left behind, under a private name, is no stranger's.
+            raise StorageError(f"'{shown(path)}' cannot be created: {error.strerror or error}.") from None
+        # Ignore what a process that was killed while creating the experiment left under a private name.
         others = [entry for entry in path.iterdir() if not entry.name.startswith("new-")]
         if others and not (path / "experiment.json").exists():
-            raise PopulationFormatError(f"'{shown(path)}' is not empty and not an experiment; choose another.")
+            raise PopulationFormatError(
+                f"'{shown(path)}' is not empty and not an experiment; choose another directory."
+            )
         fixed, tunable = fixed_and_tunable(settings)
         manifest = DirectoryPopulation.establish(
             path,
@@ -116,97 +94,39 @@ class Experiment:
             tunable=tunable,
         )
         experiment = cls(path, manifest)
-        experiment._refuse_other(settings)
+        experiment.require_same_fixed(settings)
         if start is not None:
             keep(start, path)
         return experiment
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], files: Files | None = None) -> Experiment:
-        """The experiment in a directory, of this machine or of another one whose files are served."""
+        """Open the experiment in a directory, on this machine or on another one that serves its files."""
         files = files or Files()
         return cls(Path(path), read_manifest(files, os.fspath(path)), files)
 
-    def _refuse_other(self, settings: Settings) -> None:
-        there, here = by_name(from_values(self.manifest.settings)), by_name(settings)
-        other = [f"{name} is {there[name]!r}, not {here[name]!r}" for name in FIXED if there[name] != here[name]]
-        if other:
-            raise SettingsError(
-                f"'{shown(self.path)}' is an experiment with other settings ({'; '.join(other)}); "
-                "choose another directory, or leave those settings out to go on with it."
-            )
-
-    # -- settings ------------------------------------------------------------------------------------------------------
-
-    def version(self) -> int:
-        """The number of the settings in force."""
-        try:
-            return max(config_versions(self._files, str(self.path)), default=1)
-        except OSError as error:
-            raise StorageError(f"The settings in '{shown(self.path)}' cannot be read: {error}.") from error
-
-    def settings(self, version: int | None = None) -> Settings:
-        """The settings in force, or those of one version."""
-        number = self.version() if version is None else version
-        if number not in self._settings:
-            _, tunable = read_config(self._files, str(self.path), number)
-            self._settings[number] = changed(Settings(), {**flat(self.manifest.settings), **flat(tunable)})
-        return self._settings[number]
-
-    def set(self, changes: Mapping[str, Any]) -> int:
-        """Publishes settings with some values changed, by name; workers use them from their next step on."""
-        while True:
-            version = self.version()
-            now = self.settings(version)
-            new = changed(now, changes)
-            if new == now:
-                return version
-            check_names(new, before=now)
-            self._refuse_other(new)
-            assignments = [f"{name}={written(value)}" for name, value in differences(now, new).items()]
-            if self._publish(version + 1, new, "set " + " ".join(assignments)):
-                return version + 1
-
-    def intervene(self, intervention: Intervention, spent: Spending, *, who: str = "", version: int = 0) -> int | None:
-        """Publishes an intervention and returns its version; with a version given only if that is still in force."""
-        while True:
-            seen = version or self.version()
-            new = changed(self.settings(seen), intervention.changes(spent, seen + 1))
-            if self._publish(seen + 1, new, f"intervene: {intervention.label}", intervention.label, who):
-                return seen + 1
-            if version:
-                return None
-
-    def _publish(self, version: int, settings: Settings, what: str, label: str = "", who: str = "") -> bool:
-        note = Published(who=who or _user(), when=round(time.time(), 3), what=what, label=label)
-        return publish_version(self._files, str(self.path), version, fixed_and_tunable(settings)[1], note)
-
-    def published(self) -> dict[int, Published]:
-        """Who changed the settings, when and how, by version."""
-        return published(self._files, str(self.path))
-
     def require_rules(self) -> None:
-        """Refuses to start workers none of which could make a child."""
+        """Raise SettingsError if no worker started here could make a child."""
         if lacking := lacking_rules(self.settings()):
             raise SettingsError(
-                f"The settings of '{shown(self.path)}' ask for {' and '.join(lacking)}, not known here; give the "
-                "plugin with --plugin, or change the setting with `genepool set`."
+                f"The settings of '{shown(self.path)}' name {' and '.join(lacking)}, which this process does not have; "
+                "give the plugin with --plugin, or change the setting with `genepool set`."
             )
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
     def view(self) -> DirectoryView:
-        """The population for somebody who only looks."""
+        """A read-only view of the population."""
         return DirectoryView.open(self.path, files=self._files)
 
     def history(self) -> History:
-        """Everybody who ever lived in it."""
+        """All individuals that were ever trained or are in training."""
         history = History(self.view())
         history.refresh()
         return history
 
     def front(self) -> list[Point]:
-        """Those of all that ever lived whom nobody beats in accuracy and cost at once."""
+        """The networks that no other beats in accuracy, parameters and FLOPs at once, of all that were ever trained."""
         view = self.view()
 
         def has_weights(row: Row) -> bool:
@@ -236,16 +156,16 @@ class Experiment:
         return Terms(budget=settings.budget, escape=settings.escape, final_phase=settings.final_phase)
 
     def best(self) -> Row | None:
-        """The living individual of highest fitness, or None if nobody is alive yet."""
+        """The living individual of highest fitness; None if there is none yet."""
         return self.history().best()
 
     def population(self) -> list[Row]:
-        """Those who are alive, the fittest first."""
+        """The living individuals, the fittest first."""
         alive = [row for row in self.history().rows.values() if row.state is State.ALIVE]
         return sorted(alive, key=lambda row: (-(row.fitness or 0.0), row.id))
 
     def lineage(self, identity: str | None = None) -> list[Ancestor]:
-        """From the first network to the individual of that ID, by default the best; empty if nobody is alive yet."""
+        """The ancestors of an individual, by default the best, from the first network on; empty if there is none."""
         history = self.history()
         best = history.best()
         if identity is None and best is None:
@@ -324,11 +244,11 @@ class Experiment:
         return RayPool(options, ray, functions_for(self))
 
     def source(self, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
-        """The images, wherever they are on this machine."""
+        """The images."""
         return self.settings().data.open(data_dir, progress)
 
     def founder(self) -> Founder | None:
-        """What its first individuals are, where they are not trivial."""
+        """The network of the first individuals; None: the trivial one."""
         setting = self.settings().experiment.start
         if setting is None:
             return None
@@ -356,27 +276,6 @@ class Experiment:
 
         return of_version
 
-    def rules(self, version: int | None = None, *, escaping: bool = False) -> Rules:
-        """What a worker goes by under a version of the settings, where it is the time for more mutations or not."""
-        key = version or self.version(), escaping
-        if self._rules is None or self._rules[0] != key:
-            self._rules = key, self._rules_of(*key)
-        return self._rules[1]
-
-    def _rules_of(self, version: int, escaping: bool) -> Rules:
-        settings = self.settings(version)
-        forget_installed()
-        self._tell(lacking_mutations(settings.breeding), lacking_rules(settings))
-        return rules_of(settings, version, escaping=escaping)
-
-    def _tell(self, lacking: tuple[str, ...], barren: tuple[str, ...]) -> None:
-        """Of each name that is not known here, once."""
-        names = {f"the mutation '{shown(name)}'": "leaves it out of its draws" for name in lacking}
-        names |= dict.fromkeys(barren, "makes no children and only takes over what it can train")
-        for name in names.keys() - self._told:
-            log.warning("This worker lacks %s and %s; start one with --plugin to have it used.", name, names[name])
-        self._told |= names.keys()
-
     def child_limits(self, data: Dataset) -> ChildLimits:
         """Return what is known about networks on these images before they are trained."""
         return child_limits_for(data.image, len(data.classes), self.settings().training.batch)
@@ -389,7 +288,7 @@ class Experiment:
         limits: ChildLimits = ChildLimits(),  # noqa: B008 - a frozen value
         spent: Callable[[], Spending] | None = None,
     ) -> Worker:
-        """A worker of this number. Its random numbers follow from the seed, the number and how many came before it."""
+        """Make a worker; its random numbers depend on the seed, its number and how many workers came before it."""
         settings = self.settings()
         before = len(self._files.list(f"{self.path}/workers"))
         population = DirectoryPopulation.open(self.path, files=self._files.at(settings.population.durability))
@@ -402,9 +301,3 @@ class Experiment:
             limits=limits,
             founder=self.founder(),
         )
-
-
-def _user() -> str:
-    with suppress(OSError, KeyError, ImportError):  # a number without a name, as in some containers
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    return f"somebody@{socket.gethostname()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,13 @@ from genepool.errors import SettingsError, shown
 from genepool.evaluation import SCHEDULES
 from genepool.evolution import SELECTIONS, SET_POINTS, Breeding, Intervention, Rules, Spending, damped, tournament
 from genepool.mutations import MUTATIONS
-from genepool.registry import Registry
+from genepool.registry import Registry, forget_installed
 from genepool.settings import Settings
 
 if TYPE_CHECKING:
-    from genepool.experiment.experiment import Experiment
+    from genepool.experiment.versions import VersionedSettings
+
+log = logging.getLogger(__name__)
 
 
 def rules_of(settings: Settings, version: int, *, escaping: bool = False) -> Rules:
@@ -47,21 +50,40 @@ class CurrentRules:
     do so at once, one wins and the others find the escape in force.
     """
 
-    def __init__(self, experiment: Experiment, who: str, spent: Callable[[], Spending]) -> None:
+    def __init__(self, experiment: VersionedSettings, who: str, spent: Callable[[], Spending]) -> None:
         self._experiment, self._who, self._spent = experiment, who, spent
+        self._latest: tuple[tuple[int, bool], Rules] | None = None
+        self._reported: set[str] = set()
 
     def __call__(self) -> Rules:
         version = self._experiment.version()
         escape = self._experiment.settings(version).escape
         if not escape.depends_on_spending:
-            return self._experiment.rules(version)
+            return self._rules(version, escaping=False)
         spent = self._spent()
         if escape.is_due(spent):
             phase = Intervention(mutations=escape.mutations, individuals=escape.auto or 0)
             self._experiment.intervene(phase, spent, who=self._who, version=version)
             version = self._experiment.version()
             escape = self._experiment.settings(version).escape
-        return self._experiment.rules(version, escaping=escape.is_active(spent))
+        return self._rules(version, escaping=escape.is_active(spent))
+
+    def _rules(self, version: int, *, escaping: bool) -> Rules:
+        if self._latest is None or self._latest[0] != (version, escaping):
+            settings = self._experiment.settings(version)
+            forget_installed()  # a package that was installed since may have what the settings name
+            self._report(settings)
+            self._latest = (version, escaping), rules_of(settings, version, escaping=escaping)
+        return self._latest[1]
+
+    def _report(self, settings: Settings) -> None:
+        """Log each name that this process lacks, once."""
+        lacking = lacking_mutations(settings.breeding)
+        names = {f"the mutation '{shown(name)}'": "leaves it out of its draws" for name in lacking}
+        names |= dict.fromkeys(lacking_rules(settings), "makes no children and only takes over what it can train")
+        for name in names.keys() - self._reported:
+            log.warning("This worker lacks %s and %s; start one with --plugin to have it used.", name, names[name])
+        self._reported |= names.keys()
 
 
 def _named(settings: Settings) -> tuple[tuple[Registry[Any], str], ...]:

@@ -28,27 +28,13 @@ if TYPE_CHECKING:
     from genepool.nn.weights import MAX_BYTES, from_bytes, read_weights, to_bytes
 
 __all__ = [
-    "TorchEvaluator",
-    "Model",
-    "Activation",
-    "Normaliser",
-    "TrainingRun",
-    "inherit_weights",
-    "test_accuracy",
+    "TorchEvaluator", "Model", "Activation", "Normaliser", "TrainingRun", "inherit_weights", "test_accuracy",
     "test_answers",
     # devices
-    "choose_device",
-    "prepare_process",
-    "gpus",
-    "share_of_gpu",
-    "is_mixed",
-    "versions",
+    "choose_device", "prepare_process", "gpus", "share_of_gpu", "is_mixed", "versions",
     # weights
-    "MAX_BYTES",
-    "from_bytes",
-    "to_bytes",
-    "read_weights",
-]
+    "MAX_BYTES", "from_bytes", "to_bytes", "read_weights",
+]  # fmt: skip
 
 __getattr__ = lazy_names(
     __name__,

@@ -46,7 +46,7 @@ from genepool.nn.trainer import TrainingRun
 from genepool.nn.weights import from_bytes, to_bytes
 
 CURVE_POINTS = 100
-"""At most so many losses go into the record of an individual."""
+"""The most losses in the record of an individual."""
 
 
 class TorchEvaluator:
@@ -100,7 +100,7 @@ class TorchEvaluator:
                 accuracy = self.validate(whole)
             ledger.validated = self._validation_images
             if self.limits.milliseconds is not None:
-                ledger.milliseconds = self._milliseconds(whole)
+                ledger.milliseconds = milliseconds(whole, self.normalise(np.array(self.data.validation_pixels[:1])))
             weights = to_bytes(model.state_dict())
         except TrainingError as error:
             return Trained(ledger.close(reason=str(error)), None)
@@ -168,18 +168,18 @@ class TorchEvaluator:
         return inherit_weights(model, tensors)
 
     def unfold(self, dna: DNA, seed: int, image: Shape | None = None) -> Model:
-        """The network with fresh weights, on the device."""
+        """Build the network with random weights, on the device."""
         model = Model(dna, image or self._image, self._classes, torch.Generator().manual_seed(seed))
         return model.to(self.device)
 
     def _look_at(self, model: Model) -> float:
-        """The accuracy of a network that is being trained, on some of the validation images."""
+        """Return the accuracy of a network in training, on some of the validation images."""
         found = self.validate(self._whole(model), min(IMAGES, self._validation_images))
         model.train()
         return found
 
     def _whole(self, model: Model) -> Model:
-        """The same weights for whole images: filters do not depend on the size, but how skips are made to fit does."""
+        """Return the network for whole images: filters do not depend on the size, but the fitting of skips does."""
         if model.image == self._image:
             return model
         whole = self.unfold(model.dna, seed=0)
@@ -187,19 +187,15 @@ class TorchEvaluator:
         return whole
 
     def validate(self, model: Model, images: int | None = None) -> float:
-        """Accuracy on the validation images, or on the first of them, which are as fair a sample."""
+        """Return the accuracy on the validation images, or on the first of them, which are as fair a sample."""
         part = slice(images or self._validation_images)
         here = self.device.type == "cpu"
         pixels = self.data.validation_pixels if here else resident(self.data, self.device).validation_pixels
         return accuracy(model, pixels[part], self.data.validation_labels[part], self.normalise)
 
-    def _milliseconds(self, model: Model) -> float:
-        image = self.normalise(np.array(self.data.validation_pixels[:1]))
-        return milliseconds(model, image)
-
 
 class _Ledger:
-    """What is known of an individual so far; it becomes the Evaluation, however the training ends."""
+    """The facts about an individual so far; they become the Evaluation, however the training ends."""
 
     def __init__(self, objective: Objective, limits: Limits, look: int) -> None:
         self.look = look
@@ -216,7 +212,7 @@ class _Ledger:
         self.validated = 0
 
     def close(self, *, accuracy: float | None = None, reason: str | None = None) -> Evaluation:
-        """With an accuracy, or with the reason why there is none."""
+        """Return the evaluation, with an accuracy or with the reason for its absence."""
         steps = self.training.done if self.training else 0
         losses = self.training.losses if self.training else []
         return Evaluation(
@@ -262,5 +258,5 @@ def _gib(size: int) -> str:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """torch's CPU allocator raises a plain RuntimeError, told apart only by its words."""
+    """Also recognise the plain RuntimeError of torch's CPU allocator, by its text."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)

@@ -17,10 +17,7 @@ from genepool.nn.model import Model
 def accuracy(
     model: Model, pixels: NDArray[np.uint8] | Tensor, labels: NDArray[np.int64], normalise: Normaliser
 ) -> float:
-    """Return the accuracy on all images, with the moving averages of batch normalisation, without augmentation.
-
-    Pixels may be on the device already. The result is read from the device once, at the end.
-    """
+    """Return the accuracy on all images, with the moving averages of batch normalisation, without augmentation."""
     network = model.for_validation()
     answers = torch.from_numpy(np.array(labels)).to(normalise.device)
     right = torch.zeros((), dtype=torch.int64, device=normalise.device)
@@ -38,11 +35,7 @@ LONGEST = 0.2
 
 
 def milliseconds(model: Model, image: Tensor) -> float:
-    """Return the inference time of one image, computed as in validation: folded, without gradients.
-
-    It is the fastest of several runs, since other load can only slow them down. The answer is read each time, so that
-    a GPU has really computed it.
-    """
+    """Return the inference time of one image: the fastest of several runs, since other load only slows down."""
     network = model.for_validation()
     fastest, began = float("inf"), time.perf_counter()
     for run in range(WARM_UP + MOST):

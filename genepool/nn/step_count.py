@@ -1,13 +1,11 @@
 """How many steps a training takes, and the race against the parent that may change the number.
 
-The number is given, or it is as many steps as there is time for. The speed of a machine varies, so time is checked
-every few steps and the number is decided again if it no longer fits. Every decision is recorded (steps done, steps in
-total): a training with the same decisions, which a TrainingBudget can contain, repeats bit for bit.
+If time limits the steps, it is checked every few steps, since the speed of a machine varies. Every decision is recorded
+(steps done, steps in total): a training with the same decisions repeats bit for bit.
 
-Differs from the paper, where every training runs to its end: a race measures a child once during its training, on some
-of the validation images, and compares it with the accuracy that its parent had when the child was born. A clear loser
-stops, a clear winner trains longer. Errors are compared by their ratio, because a child is further from its end than
-its parent was, and by how much depends on how hard the images are.
+Differs from the paper, where every training runs to its end: a race measures a child once, on some of the validation
+images. A clear loser stops, a clear winner trains longer. Errors are compared by their ratio, because a child is
+further from its end than its parent was, and by how much depends on how hard the images are.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ FEWEST = 40
 
 
 class StepCount:
-    """The number of steps of one training."""
-
     def __init__(self, budget: TrainingBudget, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self.by_time = budget.seconds > 0 and not budget.step_decisions
         self.steps = 0 if budget.seconds else steps
@@ -48,16 +44,13 @@ class StepCount:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the number of steps is known."""
         return self.steps > 0 or not (self.by_time or self._given)
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the training began."""
         return self._clock() - self._began
 
     def resume(self, decisions: list[tuple[int, int]], steps: int, elapsed: float) -> None:
-        """Continue from a checkpoint."""
         self.decisions, self.steps = decisions, steps
         self._began = self._clock() - elapsed
         self._last = (-1, 0.0)
@@ -127,7 +120,6 @@ class Referee:
         self.look: tuple[int, float] | None = None
 
     def after(self, done: int) -> None:
-        """Update after every step."""
         race, steps = self._race, self._pace.steps
         if race is None or self.verdict is not None or not race.look * steps <= done < steps:
             return
@@ -141,14 +133,12 @@ class Referee:
             self._pace.stretch(done, race.stretch)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state for a checkpoint."""
         if self._race is None:
             return {}
         figures = [_VERDICTS.index(self.verdict), *(self.look or (0, 0.0)), self._pace.seconds]
         return {"race": torch.tensor(figures, dtype=torch.float64)}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
-        """Continue from a checkpoint."""
         if self._race is None:
             return
         verdict, step, accuracy, self._pace.seconds = tensors["race"].tolist()

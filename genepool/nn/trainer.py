@@ -28,8 +28,7 @@ LOOK_EVERY = 50
 class TrainingRun:
     """One training, which can be observed, stopped and resumed between steps.
 
-    The learning rate comes from the DNA. Momentum begins at zero: it is not inherited. `measure` tells the model's
-    accuracy, where the plan has a race.
+    Momentum begins at zero: it is not inherited. `measure` returns the model's accuracy for a race.
     """
 
     def __init__(
@@ -70,11 +69,10 @@ class TrainingRun:
         self._average = TailAverage(model, settings.averaging)
 
     def first_images(self) -> Tensor:
-        """What the first step is taken with."""
         return self._batches(0)[0]
 
     def run(self, observe: Observer) -> None:
-        """Takes all steps that are left; DivergedError if the loss is no longer finite."""
+        """Take all remaining steps; raise DivergedError if the loss is no longer finite."""
         began, first, step_count = None, self.done, self.step_count
         while self.done < step_count.steps or not step_count.is_decided:
             loss = self.step()
@@ -94,13 +92,13 @@ class TrainingRun:
             self._settle()
 
     def _settle(self) -> None:
-        """The averaged weights in the place of the last ones, with statistics from batches that would come next."""
+        """Replace the last weights by the average, with statistics from the batches that would come next."""
         self._average.apply()
         coming = (self._batches(step)[0] for step in range(self.done, self.done + BATCHES))
         self.settled = find_statistics(self.model, coming)
 
     def step(self) -> Tensor:
-        """One batch; its loss, before the update, stays on the device."""
+        """Train on one batch and return its loss before the update, which stays on the device."""
         images, labels = self._batches(self.done)
         if self.precision.mixed:
             with self.precision.autocast():
@@ -119,7 +117,7 @@ class TrainingRun:
         return functional.cross_entropy(self.model.forward(images), labels, label_smoothing=self.settings.smoothing)
 
     def checkpoint(self) -> bytes:
-        """All that the rest of the training depends on."""
+        """Return everything that the rest of the training depends on."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
         if (scale := self.precision.state()) is not None:
@@ -132,7 +130,7 @@ class TrainingRun:
         return to_bytes(tensors)
 
     def resume(self, checkpoint: bytes) -> None:
-        """Goes back to where a checkpoint was made; the rest is then bit for bit what it would have been."""
+        """Continue from a checkpoint; the rest is bit for bit what it would have been."""
         tensors = from_bytes(checkpoint)
         try:
             (steps, elapsed), *decisions = tensors.pop("step_count").tolist()

@@ -5,7 +5,7 @@ import { Chart } from './chart.js';
 import { CATEGORIES } from './colours.js';
 import { html } from './html.js';
 import { Choice } from './components.js';
-import { amount, flop, percent, span, ticks, whole } from './format.js';
+import { amount, percent, span, ticks, whole } from './format.js';
 
 const ACROSS = {
   seconds: { label: 'training time' },
@@ -100,7 +100,7 @@ export function CompareView({ experiments, current, theme, open }) {
         <thead>
           <tr>
             <th></th><th>experiment</th><th>data</th><th class="n">best</th>
-            <th class="n">individuals</th><th class="n">time</th><th class="n">cost</th>
+            <th class="n">individuals</th><th class="n">time</th><th class="n">FLOPs</th>
           </tr>
         </thead>
         <tbody>${experiments.map(row)}</tbody>
@@ -135,7 +135,7 @@ function Row({ experiment, curve, colour, chosen, current, address, onToggle }) 
     <td class="n">${latest(curve?.best, (value) => percent(value, 2))}</td>
     <td class="n">${latest(curve?.individuals, whole)}</td>
     <td class="n">${latest(curve?.seconds, span)}</td>
-    <td class="n">${latest(curve?.flops, (value) => flop(value))}</td>
+    <td class="n">${latest(curve?.flops, amount)}</td>
   </tr>`;
 }
 

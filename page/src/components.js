@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { get } from './api.js';
 import { html } from './html.js';
-import { flop, percent, several, span, whole } from './format.js';
+import { amount, percent, several, span, whole } from './format.js';
 
 const Tile = ({ name, value, note }) => html`<div class="tile">
   <span class="name">${name}</span><strong>${value}</strong><span class="note">${note}</span>
@@ -61,9 +61,9 @@ export function Tiles({ status }) {
       note="${whole(census.training)} in training"
     />
     <${Tile}
-      name="cost"
-      value=${flop(spent.flops)}
-      note=${rate.flops_per_second > 0 ? flop(rate.flops_per_second, 'FLOP/s') : ''}
+      name="FLOPs"
+      value=${amount(spent.flops)}
+      note=${rate.flops_per_second > 0 ? `${amount(rate.flops_per_second)} per second` : ''}
     />
     <${Tile} name="time" value=${span(spent.seconds)} note=${status.over ? 'over' : left} />
     <${Tile}

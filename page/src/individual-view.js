@@ -6,7 +6,7 @@ import { palette } from './colours.js';
 import { Diagram, nameOf } from './diagram.js';
 import { html } from './html.js';
 import { Facts, EmptyState, useDocument } from './components.js';
-import { STATES, amount, clock, flop, percent, rate, shape, short, span, whole } from './format.js';
+import { STATES, amount, clock, percent, rate, shape, short, span, whole } from './format.js';
 
 export function IndividualView({ base, id, population, version, theme, open }) {
   const state = population.rows.has(id) ? population.stateOf(population.rows.get(id)) : '';
@@ -133,9 +133,9 @@ function factsOf(one, children, population, open) {
     ['accuracy', one.accuracy !== one.fitness ? percent(one.accuracy, 2) : ''],
     ['parameters', whole(one.parameters)],
     [
-      'cost',
-      `${flop(one.flops)} in total; ${flop(one.flops_training)} per step, ` +
-        `${flop(one.flops_forward)} per validation batch`,
+      'FLOPs',
+      `${amount(one.flops)} in total; ${amount(one.flops_training)} per step, ` +
+        `${amount(one.flops_forward)} per validation batch`,
     ],
     ['training', `${whole(one.steps)} steps in ${span(one.seconds)}`],
     ['learning rate', rate(one.learning_rate)],

@@ -4,7 +4,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { follow, get, isExport } from './api.js';
 import { CompareView } from './compare-view.js';
 import { ControlView } from './control-view.js';
-import { CostView } from './cost-view.js';
+import { BudgetView } from './budget-view.js';
 import { html } from './html.js';
 import { IndividualView } from './individual-view.js';
 import { LineageView } from './lineage-view.js';
@@ -16,7 +16,7 @@ const VIEWS = {
   population: 'Population',
   individual: 'Individual',
   lineage: 'Lineage',
-  cost: 'Cost and workers',
+  budget: 'Budget and workers',
   compare: 'Compare',
   control: 'Control',
 };
@@ -269,7 +269,7 @@ function Page() {
       return html`<${IndividualView} ...${common} id=${id} />`;
     }
     if (place.view === 'lineage') return html`<${LineageView} ...${common} id=${place.id} />`;
-    if (place.view === 'cost') return html`<${CostView} ...${common} />`;
+    if (place.view === 'budget') return html`<${BudgetView} ...${common} />`;
     if (place.view === 'control') {
       return html`<${ControlView}
         base=${base}

@@ -6,7 +6,7 @@ import { COLOURINGS, colouring, darkest, shade } from './colours.js';
 import { html } from './html.js';
 import { Choice, Facts, Tiles } from './components.js';
 import { AXES } from './population.js';
-import { STATES, amount, clock, flop, percent, points, rate, span, whole } from './format.js';
+import { STATES, amount, clock, percent, points, rate, span, whole } from './format.js';
 
 const changeText = (change) =>
   change.label ||
@@ -168,7 +168,7 @@ function Glance({ population, row, open }) {
       ['convolutions', population.depth[row]],
       ['parameters', population.parameters[row] ? amount(population.parameters[row]) : ''],
       ['learning rate', rate(population.learning_rate[row])],
-      ['cost', population.flops[row] ? flop(population.flops[row]) : ''],
+      ['FLOPs', population.flops[row] ? amount(population.flops[row]) : ''],
       ['trained for', population.flops[row] ? span(population.seconds[row]) : ''],
       ['generation', population.ancestors(row).length],
     ]} />

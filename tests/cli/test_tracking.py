@@ -61,7 +61,9 @@ def test_mlflow_gets_figures_and_the_best_model(tmp_path):
 GONE = "raise ConnectionError('gone')"
 
 
-@pytest.mark.parametrize(("at_start", "later"), [(GONE, "pass"), ("pass", GONE)])
+@pytest.mark.parametrize(
+    ("at_start", "later"), [pytest.param(GONE, "pass", marks=pytest.mark.thorough), ("pass", GONE)]
+)
 def test_a_tracker_that_fails_ends_no_run(tmp_path, at_start, later):
     plugin = tmp_path / "mine.py"
     plugin.write_text(

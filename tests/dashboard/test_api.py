@@ -1,4 +1,4 @@
-"""The dashboard's API, asked over HTTP of a process that looks at real directories."""
+"""The dashboard's API, over HTTP, from a process that reads real directories."""
 
 import http.client
 import io
@@ -71,7 +71,7 @@ def everything(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(folder.rglob("*"))}
 
 
-def test_all_experiments_below_a_folder_are_listed_with_what_is_wrong_with_the_broken_one(client):
+def test_all_experiments_in_a_folder_are_listed_and_a_broken_one_with_its_fault(client):
     found = {one["name"]: one for one in client.get("/api/experiments")["experiments"]}
     assert set(found) == {"one", "deeper/two", "broken"}
     assert "not a valid manifest" in found["broken"]["trouble"]
@@ -80,7 +80,7 @@ def test_all_experiments_below_a_folder_are_listed_with_what_is_wrong_with_the_b
     assert client.ask("/api/experiments/000000000000")[0] == 404
 
 
-def test_everybody_is_told_as_the_history_tells(client, key, place):
+def test_all_individuals_are_as_in_the_history(client, key, place):
     history = Experiment.open(place / "one").history()
     rows = client.get(f"/api/experiments/{key}/individuals")["rows"]
     assert set(rows["id"]) == set(history.rows)
@@ -94,14 +94,14 @@ def test_everybody_is_told_as_the_history_tells(client, key, place):
         assert parents == [p for p in row.birth.parents if p in history.rows][:1]
 
 
-def test_the_cost_is_what_the_history_adds_up(client, key, place):
-    told, truth = client.status(key)["spent"], Experiment.open(place / "one").history().spending()
-    assert told["seconds"] == pytest.approx(truth.seconds)
-    assert (told["flops"], told["individuals"]) == (truth.flops, truth.individuals)
-    assert (told["best"], told["since_best"]) == (pytest.approx(truth.best), truth.since_best)
+def test_spending_is_that_of_the_history(client, key, place):
+    spent, truth = client.status(key)["spent"], Experiment.open(place / "one").history().spending()
+    assert spent["seconds"] == pytest.approx(truth.seconds)
+    assert (spent["flops"], spent["individuals"]) == (truth.flops, truth.individuals)
+    assert (spent["best"], spent["since_best"]) == (pytest.approx(truth.best), truth.since_best)
 
 
-def test_the_curve_rises_as_the_history_did(client, key, place):
+def test_records_are_those_of_the_history(client, key, place):
     records, truth = client.get(f"/api/experiments/{key}/records"), dots(Experiment.open(place / "one").history())
     assert records["best"] == sorted(records["best"])
     columns = (records[name] for name in ("individuals", "seconds", "flops", "best"))
@@ -122,7 +122,7 @@ def test_rows_say_how_far_the_experiment_was(client, key, place):
         assert rows["elapsed"][i] == pytest.approx(dot.seconds, abs=0.002)
 
 
-def test_an_individual_is_told_with_its_network_layer_by_layer(client, key, place):
+def test_an_individual_is_returned_with_its_network_layer_by_layer(client, key, place):
     history = Experiment.open(place / "one").history()
     row = max(history.finished(), key=lambda row: len(row.dna.convs))
     one = client.get(f"/api/experiments/{key}/individuals/{row.id}")
@@ -137,7 +137,7 @@ def test_an_individual_is_told_with_its_network_layer_by_layer(client, key, plac
     assert client.ask(f"/api/experiments/{key}/individuals/nobody")[0] == 422
 
 
-def test_the_living_can_be_taken_away_with_their_weights(client, key, place):
+def test_living_individuals_can_be_downloaded_with_their_weights(client, key, place):
     best = Experiment.open(place / "one").history().best()
     status, data = client.ask(f"/api/experiments/{key}/individuals/{best.id}/model")
     assert status == 200
@@ -155,14 +155,14 @@ def test_a_lineage_is_unbroken_although_the_dead_were_collected(client, key, pla
     assert all(one["mutations"] and one["layers"] for one in line[1:])
 
 
-def test_workers_and_what_is_on_the_disk_are_told(client, key):
+def test_workers_and_disk_usage_are_returned(client, key):
     workers = client.get(f"/api/experiments/{key}/workers")
     assert sum(one["individuals"] for one in workers["workers"]) == 40
     assert workers["disk"]["results"] > 0
     assert workers["events"]
 
 
-def test_whoever_comes_back_is_told_only_what_is_new(client, key, place):
+def test_a_client_that_reconnects_receives_only_what_is_new(client, key, place):
     look_again(client, key)
     whole = client.get(f"/api/experiments/{key}/individuals")
     known = dict(zip(whole["rows"]["id"], whole["rows"]["state"], strict=True))
@@ -188,7 +188,7 @@ def test_whoever_comes_back_is_told_only_what_is_new(client, key, place):
 
 
 def caught_up(feed, directory, known):
-    """Whom a feed has told of, and its cursor, once it has told all that is in the directory."""
+    """The IDs that a feed sent, and its cursor, once it has sent all that is in the directory."""
     truth = {row.id: row.state.value for row in Experiment.open(directory).history().rows.values()}
     told = set()
     for name, cursor, document in feed:
@@ -240,7 +240,7 @@ def test_the_page_may_be_navigated_to_and_forbids_scripts_from_elsewhere(client)
         assert "access-control-allow-origin" not in headers
 
 
-def test_an_order_is_json_of_a_reasonable_length(client, key, place):
+def test_an_order_is_json_of_limited_length(client, key, place):
     before = Experiment.open(place / "one").version()
     path, bearer = f"/api/experiments/{key}/control", f"Bearer {client.token}"
     # A form of another site could send plain text, but never this type without being asked back.
@@ -277,7 +277,7 @@ def test_changes_need_the_token(client, key, place):
     ],
     ids=str,
 )
-def test_a_senseless_order_gets_a_sentence_and_changes_nothing(client, key, place, order, sentence):
+def test_an_invalid_order_gets_a_sentence_and_changes_nothing(client, key, place, order, sentence):
     before = Experiment.open(place / "one").version()
     status, answer = client.order(key, order, client.token)
     assert status == 422
@@ -299,7 +299,7 @@ def test_mutations_can_be_raised_and_workers_stopped(client, place):
     assert client.status(key)["state"] == "finished"
 
 
-def test_looking_writes_nothing_and_without_control_nothing_can_be_ordered(tmp_path):
+def test_nothing_is_written_and_without_control_orders_are_refused(tmp_path):
     evolve(experiment(tmp_path / "e"), 10)
     before = everything(tmp_path)
     with dashboard(tmp_path / "e") as client:
@@ -311,7 +311,7 @@ def test_looking_writes_nothing_and_without_control_nothing_can_be_ordered(tmp_p
     assert everything(tmp_path) == before
 
 
-def test_names_that_no_text_can_hold_are_told_all_the_same(tmp_path):
+def test_names_that_are_not_text_are_shown_escaped(tmp_path):
     strange = tmp_path / os.fsdecode(b"caf\xe9\n")
     evolve(experiment(strange), 3)
     with dashboard(tmp_path) as client:
@@ -322,7 +322,7 @@ def test_names_that_no_text_can_hold_are_told_all_the_same(tmp_path):
         wait_for(lambda: client.status(key)["state"] == "unreadable")
 
 
-def test_ctrl_c_ends_it_in_peace(tmp_path):
+def test_ctrl_c_ends_it_without_a_message(tmp_path):
     experiment(tmp_path / "e")
     process = subprocess.Popen(
         [*COMMAND, "dashboard", str(tmp_path / "e"), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -333,9 +333,9 @@ def test_ctrl_c_ends_it_in_peace(tmp_path):
     assert (process.returncode, errors) == (0, b"")
 
 
-def test_somebody_who_sleeps_does_not_disturb_the_end(tmp_path):
+def test_a_sleeping_client_does_not_delay_the_end(tmp_path):
     experiment(tmp_path / "e")
-    with dashboard(tmp_path / "e", "--control") as client:  # which must have said nothing when it has ended
+    with dashboard(tmp_path / "e", "--control") as client:  # it must not have printed an error at the end
         (key,) = client.keys().values()
         connection = http.client.HTTPConnection(client.place)
         connection.putrequest("POST", f"/api/experiments/{key}/control")
@@ -343,12 +343,12 @@ def test_somebody_who_sleeps_does_not_disturb_the_end(tmp_path):
         for name, value in {**headers, "content-length": "100", "expect": "100-continue"}.items():
             connection.putheader(name, value)
         connection.endheaders()
-        assert connection.sock.recv(12) == b"HTTP/1.1 100"  # it waits for an order, which never comes
+        assert connection.sock.recv(12) == b"HTTP/1.1 100"  # it waits for an order that never comes
         client.end()
         connection.close()
 
 
-def test_a_directory_that_vanishes_keeps_what_was_read_and_may_come_back(tmp_path):
+def test_a_directory_that_disappears_keeps_what_was_read_and_may_come_back(tmp_path):
     evolve(experiment(tmp_path / "e"), 5)
     with dashboard(tmp_path) as client:
         key = client.keys()["e"]
@@ -361,7 +361,7 @@ def test_a_directory_that_vanishes_keeps_what_was_read_and_may_come_back(tmp_pat
         wait_for(lambda: client.status(key)["state"] == "idle")
 
 
-def test_damaged_entries_are_counted_and_nothing_else_suffers(tmp_path):
+def test_damaged_entries_are_counted_and_the_rest_is_read(tmp_path):
     evolve(experiment(tmp_path / "e"), 12)
     living = sorted((tmp_path / "e" / "pop" / "0000").glob("A1_*"))
     next(living[0].glob("*.result.json")).write_text("{")
@@ -378,7 +378,7 @@ def test_damaged_entries_are_counted_and_nothing_else_suffers(tmp_path):
         assert workers["foreign"] == ["0000/<img src=x>"]
 
 
-def test_a_migrant_brings_its_ancestors_along(tmp_path):
+def test_a_migrant_has_its_ancestors_from_the_other_population(tmp_path):
     home, abroad = experiment(tmp_path / "home"), experiment(tmp_path / "abroad")
     evolve(home, 25)
     history = home.history()

@@ -1,4 +1,4 @@
-"""The dashboard's page in a real browser, on experiments that really go on. Screenshots go to build/screenshots."""
+"""The dashboard's page in a real browser, on running experiments. Screenshots go to build/screenshots."""
 
 import contextlib
 import functools
@@ -27,7 +27,7 @@ MARKUP = "<img src=x onerror=document.title='broken'>"
 
 @pytest.fixture(scope="module", autouse=True)
 def needed():
-    """Skipped where there is no browser or no page, unless somebody has said that there must be."""
+    """Skip without a browser or a page, unless GENEPOOL_NEEDS_BROWSER is set."""
     missing = [
         *([] if BROWSER else ["chromium (Debian: apt-get install chromium)"]),
         *([] if (export.FOLDER / "page.js").exists() else ["the built page (make page)"]),
@@ -51,7 +51,7 @@ def browser(needed):
 
 @pytest.fixture(scope="module")
 def folder(needed, tmp_path_factory):
-    """A run that goes on in processes of its own, one that has been evolved, an empty one and a broken one."""
+    """A run in progress in its own processes, an evolved experiment, an empty one and a broken one."""
     place = tmp_path_factory.mktemp("experiments")
     evolve(experiment(place / f"evolved {MARKUP.replace('/', '')}"), 60)
     experiment(place / "empty")
@@ -93,7 +93,7 @@ def client(folder):
 
 @pytest.fixture
 def page(browser):
-    """A page of which nothing may complain, but what a test excuses."""
+    """A page without errors in the console, except those that a test excuses."""
     context = browser.new_context(viewport={"width": 1280, "height": 860}, permissions=["clipboard-read"])
     with listened(context) as page:
         yield page
@@ -101,7 +101,7 @@ def page(browser):
 
 @contextlib.contextmanager
 def listened(context):
-    """A page of a context; in the end the console must have been silent."""
+    """A page of a context; the console must be empty at the end."""
     page, complaints = context.new_page(), []
     page.set_default_timeout(WAIT)
     page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
@@ -128,7 +128,7 @@ def evolved(client):
 
 
 def picture(page, name):
-    # What changed in one frame is painted by the end of the next.
+    # Changes of one frame are painted by the end of the next.
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     page.screenshot(path=PICTURES / f"{name}.png")
 
@@ -138,19 +138,19 @@ def dots(page):
 
 
 def until_dots(page, least):
-    """Waits until so many are not only known but drawn."""
+    """Wait until that many individuals are drawn."""
     until(page, f"Number(document.querySelector('.cloud')?.dataset.dots) >= {least}")
     until(page, f"window.genepoolCloud?.frames.rows >= {least}")
 
 
 def choose(page, label, value):
-    """Chooses an axis or a colouring, and waits until it is drawn."""
+    """Choose an axis or a colouring, and wait until it is drawn."""
     page.select_option(f"label:has-text('{label}') select", value)
     until(page, f"genepoolCloud.frames.{label} === '{value}'")
 
 
 def place_of(page, row):
-    """Where a dot is on the screen."""
+    """The position of a dot on the screen."""
     return page.evaluate(
         """row => { const [x, y] = genepoolCloud.place(row), box = genepoolCloud.plot.over.getBoundingClientRect();
                     return [x + box.left, y + box.top]; }""",
@@ -159,7 +159,7 @@ def place_of(page, row):
 
 
 def until(page, condition):
-    """Waits without `eval`, which the page's own policy forbids."""
+    """Wait without `eval`, which the page's policy forbids."""
     wait_for(lambda: page.evaluate(f"() => Boolean({condition})"))
 
 
@@ -168,18 +168,18 @@ def until_address(page, end):
 
 
 def wide(page):
-    """How much of the axis across is seen."""
+    """The visible length of the x axis."""
     return page.evaluate("genepoolCloud.plot.scales.x.max - genepoolCloud.plot.scales.x.min")
 
 
 def pixels_drawn(page):
-    """How many pixels of the cloud's own buffer are not empty."""
+    """The number of pixels of the plot's buffer that are not empty."""
     return page.evaluate(
         "() => new Uint32Array(genepoolCloud.pixels.data.buffer).reduce((count, pixel) => count + (pixel !== 0), 0)"
     )
 
 
-def test_a_run_that_goes_on_gains_dots_without_a_reload(page, client, folder):
+def test_a_run_in_progress_gains_dots_without_a_reload(page, client, folder):
     page.goto(at(client, "population", "going"))
     until_dots(page, 3)
     page.evaluate("window.marked = true")
@@ -188,7 +188,7 @@ def test_a_run_that_goes_on_gains_dots_without_a_reload(page, client, folder):
     assert pixels_drawn(page) > 20
     page.wait_for_selector(".pill:has-text('running')")
     picture(page, "population-going")
-    # The dashboard that `genepool run --dashboard` started beside its workers looks at the same run.
+    # The dashboard that `genepool run --dashboard` started shows the same run.
     line = wait_for(lambda: re.search(r"dashboard  (http://127.0.0.1:\d+/)", (folder / "run.txt").read_text()))
     page.goto(line[1])
     until_dots(page, 3)
@@ -254,7 +254,7 @@ def test_the_keyboard_is_enough(page, client):
     page.wait_for_selector(".individual svg.diagram")
 
 
-def test_an_individual_is_drawn_and_its_dna_can_be_taken(page, client):
+def test_an_individual_is_drawn_and_its_dna_can_be_copied(page, client):
     key = key_of(client, evolved(client))
     rows = client.get(f"/api/experiments/{key}/individuals")["rows"]
     deepest = rows["id"][rows["depth"].index(max(rows["depth"]))]
@@ -271,7 +271,7 @@ def test_an_individual_is_drawn_and_its_dna_can_be_taken(page, client):
     with page.expect_download() as download:
         page.click("text=Download DNA")
     assert json.loads(download.value.path().read_text()) == one["dna"]
-    page.wait_for_selector(".facts-and-curves .chart canvas >> nth=1")  # the one along the lineage comes by itself
+    page.wait_for_selector(".facts-and-curves .chart canvas >> nth=1")  # the one along the lineage is loaded later
     picture(page, "individual")
 
 
@@ -290,15 +290,15 @@ def test_the_lineage_is_a_strip_from_the_trivial_network_on(page, client):
     page.wait_for_selector(f".individual[data-id='{best}']")
 
 
-def test_cost_and_workers(page, client):
-    page.goto(at(client, "cost", "going"))
+def test_budget_and_workers(page, client):
+    page.goto(at(client, "budget", "going"))
     page.wait_for_selector("table.workers tbody tr")
     assert page.locator("table.workers tbody tr").count() == 1
-    page.wait_for_selector(".cost .chart canvas")
-    picture(page, "cost")
+    page.wait_for_selector(".budget-view .chart canvas")
+    picture(page, "budget")
 
 
-def test_experiments_are_laid_over_each_other(page, client):
+def test_experiments_are_compared(page, client):
     page.goto(at(client, "compare", "going"))
     page.wait_for_selector(".compare[data-curves='2']")
     assert "not a valid manifest" in page.inner_text(".compare")
@@ -344,12 +344,12 @@ def test_control_is_refused_without_the_token_and_works_with_it(page, client, fo
 
 def test_nothing_in_a_directory_becomes_markup(page, client, folder):
     (folder / evolved(client) / "pop" / "0000" / MARKUP.replace("/", "")).mkdir()
-    page.goto(at(client, "cost", evolved(client)))
+    page.goto(at(client, "budget", evolved(client)))
     page.wait_for_selector("li:has-text('foreign:')")
     assert page.title() == "Genepool"
     assert page.locator("img").count() == 0
     page.locator("text=Put aside").scroll_into_view_if_needed()
-    picture(page, "cost-broken-entry")
+    picture(page, "budget-broken-entry")
 
 
 ATTACK = """async ([target, experiment]) => {
@@ -379,7 +379,7 @@ class Silent(http.server.SimpleHTTPRequestHandler):
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["another site", "another port of the same host"])
 def test_a_page_from_elsewhere_gets_nothing_and_changes_nothing(page, client, folder, tmp_path, host):
-    page.excused.append("")  # the browser complains about all of it
+    page.excused.append("")  # the browser reports all of it
     (tmp_path / "index.html").write_text("<title>elsewhere</title>")
     handler = functools.partial(Silent, directory=tmp_path)
     before = Experiment.open(folder / "empty").version()
@@ -393,7 +393,7 @@ def test_a_page_from_elsewhere_gets_nothing_and_changes_nothing(page, client, fo
     assert Experiment.open(folder / "empty").version() == before
 
 
-def test_an_empty_one_and_one_that_cannot_be_read_say_so(page, client):
+def test_empty_and_unreadable_experiments_are_shown_as_such(page, client):
     page.excused.append("404")
     page.goto(at(client, "population", "empty"))
     page.wait_for_selector("text=No individuals yet")
@@ -403,7 +403,7 @@ def test_an_empty_one_and_one_that_cannot_be_read_say_so(page, client):
     picture(page, "state-broken")
 
 
-def test_one_that_has_finished_and_one_that_vanished_say_so(page, tmp_path):
+def test_finished_and_missing_experiments_are_shown_as_such(page, tmp_path):
     place, away = tmp_path / "experiments" / "e", tmp_path / "away"
     evolve(experiment(place), 20)
     with dashboard(place.parent) as client:
@@ -416,7 +416,7 @@ def test_one_that_has_finished_and_one_that_vanished_say_so(page, tmp_path):
         place.rename(away)
         page.wait_for_selector("[role=alert]:has-text('There is no experiment')")
         assert dots(page) == 20
-        picture(page, "state-vanished")
+        picture(page, "state-missing")
         away.rename(place)
         until(page, "!document.querySelector('[role=alert]')")
         page.goto("about:blank")
@@ -436,11 +436,11 @@ SEEN = {
     "population": ".cloud canvas",
     "individual": ".individual .diagram",
     "lineage": ".strip .card",
-    "cost": ".cost .chart canvas",
+    "budget": ".budget-view .chart canvas",
     "compare": ".compare[data-curves='2'] canvas",
     "control": "input[name=token]",
 }
-"""What shows that a view has come."""
+"""A selector that shows that a view has been drawn."""
 
 
 @pytest.mark.parametrize(
@@ -451,7 +451,7 @@ SEEN = {
         ("dark", (1280, 860), "dark"),
     ],
 )
-def test_it_fits_a_phone_and_the_night(browser, client, name, size, scheme):
+def test_it_fits_a_phone_and_a_dark_theme(browser, client, name, size, scheme):
     screen = {"width": size[0], "height": size[1]}
     with listened(browser.new_context(viewport=screen, color_scheme=scheme, has_touch=size[0] < 500)) as page:
         for view, there in SEEN.items():
@@ -461,7 +461,7 @@ def test_it_fits_a_phone_and_the_night(browser, client, name, size, scheme):
             picture(page, f"{name}-{view}")
 
 
-def test_a_dashboard_that_stops_and_starts_again_is_found_again(page, folder):
+def test_the_page_reconnects_to_a_restarted_dashboard(page, folder):
     page.excused.append("ERR_")
     place = folder / "going"
     with dashboard(place) as first:

@@ -45,7 +45,13 @@ def test_fashion_mini_is_split_measured_and_padded(tmp_path):
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize(("name", "shares"), [("cifar-10", (45_000, 5_000)), ("fashion-mnist", (54_000, 6_000))])
+@pytest.mark.parametrize(
+    ("name", "shares"),
+    [
+        pytest.param("cifar-10", (45_000, 5_000), marks=pytest.mark.thorough),
+        ("fashion-mnist", (54_000, 6_000)),
+    ],
+)
 def test_whole_sets_are_split_measured_and_padded(whole_data, tmp_path, name, shares):
     source = open_source(name, data_dir=whole_data)
     dataset = prepare(source, cache=tmp_path)

@@ -59,7 +59,7 @@ def test_a_directory_that_is_not_ours_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     with pytest.raises(PopulationFormatError, match="no experiment"):
         Experiment.open(tmp_path)
-    with pytest.raises(StorageError, match="cannot be made"):
+    with pytest.raises(StorageError, match="cannot be created"):
         Experiment.create(tmp_path / "thesis.txt" / "e", LAPTOP)
 
 

@@ -135,7 +135,14 @@ def stopped_at(step, data, budget, recipe=RECIPE):
     return kept[0]
 
 
-@pytest.mark.parametrize(("rival", "stop_at"), [(POOR, 50), (POOR, 100), (UNBEATABLE, 50), (UNBEATABLE, 60)])
+@pytest.mark.parametrize(
+    ("rival", "stop_at"),
+    [
+        (POOR, 50),
+        (UNBEATABLE, 60),
+        *(pytest.param(*it, marks=pytest.mark.thorough) for it in ((POOR, 100), (UNBEATABLE, 50))),
+    ],
+)
 def test_a_resumed_race_ends_bit_for_bit_where_an_unbroken_one_does(rival, stop_at, fashion):
     checkpoint = stopped_at(stop_at, fashion, against(rival))
     resumed = evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, checkpoint=checkpoint, budget=against(rival)))

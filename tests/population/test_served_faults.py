@@ -53,7 +53,11 @@ class ServedWorld(World):
         return through(files, ROOT, carry=meddle if loses else None, rng=self.rng)
 
 
-@pytest.mark.parametrize("fault", [*LOST, "EIO", "ENOSPC", "done-but-failed", "crash-after"])
+ALIKE = [pytest.param(fault, marks=pytest.mark.thorough) for fault in ("EIO", "crash-after")]
+"""What the store without a server is tested with as well."""
+
+
+@pytest.mark.parametrize("fault", [*LOST, "ENOSPC", "done-but-failed", *ALIKE])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_the_nth_call_or_its_answer_is_lost(operation: str, fault: str) -> None:
     number = 1

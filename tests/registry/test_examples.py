@@ -152,6 +152,7 @@ def test_a_mutation_is_added_to_an_experiment_that_runs_and_taken_away(tmp_path)
     assert "lacks the mutation 'leak'" in (directory / "logs" / "worker-0.log").read_text()
 
 
+@pytest.mark.thorough
 def test_workers_that_run_take_a_package_that_is_installed_meanwhile(tmp_path):
     """As an installer leaves it; without a new worker, and without the old ones being started again."""
     directory, packages = tmp_path / "e", tmp_path / "packages"
@@ -189,7 +190,7 @@ def test_a_foreign_selection_and_recipe_and_workers_that_lack_them(tmp_path):
     done("run", directory, *SMALL, *choice, env=environment)
     assert len(mutations(directory)) > 2
     said = refused("run", directory, "--individuals", 12)
-    assert "the selection 'lenient' and the schedule 'cosine', not known here" in said
+    assert "the selection 'lenient' and the schedule 'cosine', which this process does not have" in said
     # A worker without them leaves everything to others, and loses nothing; with them the same experiment goes on.
     before = len(Experiment.open(directory).history().rows)
     idle = subprocess.Popen([GENEPOOL, "worker", str(directory)], stderr=subprocess.PIPE, text=True)
@@ -198,7 +199,7 @@ def test_a_foreign_selection_and_recipe_and_workers_that_lack_them(tmp_path):
     _wait(lambda: int((newest / "heartbeat").read_text().split()[2]) > 3)  # steps that did nothing
     idle.terminate()
     words = idle.communicate()[1]
-    assert len(set(said)) == 2 and "This worker lacks" not in words and "stops: it was told to" in words
+    assert len(set(said)) == 2 and "This worker lacks" not in words and "stops: it received" in words
     assert len(Experiment.open(directory).history().rows) == before
     done("run", directory, "--individuals", 14, env=environment)
     assert len(Experiment.open(directory).history().rows) > before

@@ -110,23 +110,24 @@ def test_a_hostile_directory_brings_no_code(tmp_path):
     (tmp_path / "evil.py").write_text(trap)
     # What no verb would write: names that are paths, modules and files.
     odds = {"evil": 1, "../../evil": 1, "evil.py": 1, str(tmp_path / "evil.py"): 1, "evil:Evil": 1, "identity": 1}
-    _publish(directory, mutation_odds=odds)
+    _publish(directory, breeding={"odds": odds})
     result = genepool("worker", ".", "--number", 0, cwd=directory)
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("lacks the mutation") == len(odds) - 1
     result = genepool("run", ".", "--individuals", 5, cwd=directory)  # whose workers are started with `python -m`
     assert result.returncode == 0, result.stderr
     assert not (tmp_path / "sprung").exists()
-    _publish(directory, selection="../../evil", schedule="evil.py", set_point="evil")
+    _publish(directory, population={"selection": "../../evil", "set_point": "evil"}, training={"schedule": "evil.py"})
     result = genepool("run", ".", "--individuals", 7, cwd=directory)
-    assert result.returncode == 2 and "ask for the selection '../../evil'" in result.stderr
+    assert result.returncode == 2 and "name the selection '../../evil'" in result.stderr
     for words in (("check", "."), ("lineage", "."), ("best", ".", "--no-test")):
         assert genepool(*words, cwd=directory).returncode == 0
     assert not (tmp_path / "sprung").exists()
 
 
-def _publish(directory, **settings):
+def _publish(directory, **sections):
     folder = directory / "config"
     newest = max(folder.glob("0*.json"))
-    values = {**json.loads(newest.read_text()), **settings}
+    values = json.loads(newest.read_text())
+    values |= {name: {**values[name], **section} for name, section in sections.items()}
     (folder / f"{int(newest.stem) + 1:06}.json").write_text(json.dumps(values))

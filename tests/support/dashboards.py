@@ -1,4 +1,4 @@
-"""Experiments to look at, and dashboards that look at them: real directories, real workers, real processes."""
+"""Experiments and dashboards for tests: real directories, real workers, real processes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from genepool.testing import toy_evaluator
 
 COMMAND = [sys.executable, "-m", "genepool"]
 PATIENCE = 300.0
-"""Seconds; on a machine that is busy with other things everything takes its time."""
+"""Seconds; everything is slow on a busy machine."""
 
 
 class Judge:
-    """No training: fitness from the DNA, and what a training on fashion-mini would have told of the cost."""
+    """An evaluator without training: fitness from the DNA, and the requirements of a training on fashion-mini."""
 
     def evaluate(self, request, observe=ignore):
         dna, seed = request.dna, request.seed
@@ -48,7 +48,7 @@ class Judge:
 
 
 def experiment(directory: Path, *settings: str) -> Experiment:
-    """A small one that goes on until it is stopped, with the paper's mutations."""
+    """A small experiment without limits, with the paper's mutations."""
     words = [
         "budget.time=none",
         "population.size=6",
@@ -61,7 +61,7 @@ def experiment(directory: Path, *settings: str) -> Experiment:
 
 
 def evolve(where: Experiment, births: int) -> None:
-    """Really evolves in the directory, with one worker, for so many births."""
+    """Evolve in the directory with one worker until `births` more individuals are alive."""
     judge, ledger = Judge(), Ledger(where.view())
     ledger.refresh()
     goal = len(ledger) + births
@@ -76,7 +76,7 @@ def evolve(where: Experiment, births: int) -> None:
 
 
 class Client:
-    """Talks to a dashboard as any program would."""
+    """A client of the API."""
 
     def __init__(self, address: str, token: str = "", process: subprocess.Popen[str] | None = None) -> None:
         self.address, self.token, self._process = address, token, process
@@ -93,13 +93,13 @@ class Client:
             connection.close()
 
     def end(self) -> None:
-        """Stops the dashboard and waits until it is gone."""
+        """Stop the dashboard and wait until it is gone."""
         assert self._process is not None
         self._process.terminate()
         self._process.wait(PATIENCE)
 
     def headers(self, path: str) -> dict[str, str]:
-        """Of an answer, by their names in small letters."""
+        """The headers of a response, by their names in lower case."""
         connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
         try:
             connection.request("GET", path)
@@ -126,7 +126,7 @@ class Client:
         return self.get(f"/api/experiments/{key}")
 
     def events(self, key: str, since: str = "", last: str = "") -> Iterator[tuple[str, str, Any]]:
-        """Name, number and document of each message of the live feed."""
+        """Name, ID and document of each message of the live feed."""
         connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
         try:
             headers = {"last-event-id": last} if last else {}
@@ -148,7 +148,7 @@ class Client:
 
 @contextlib.contextmanager
 def dashboard(place: Path, *options: str) -> Iterator[Client]:
-    """A dashboard in a process of its own."""
+    """A dashboard in its own process."""
     command = [*COMMAND, "dashboard", str(place), "--port", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -171,7 +171,7 @@ def look_again(client: Client, key: str) -> None:
 
 
 def wait_for(true: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-    """What it becomes when it is true."""
+    """Wait until the function returns something true, and return that."""
     deadline = time.monotonic() + seconds
     while not (found := true()):
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -26,8 +26,6 @@ class Readable(Protocol):
 
 
 class OfficialFile(NamedTuple):
-    """One file that was read."""
-
     name: str
     where: str
     """Its path for messages."""
@@ -47,7 +45,6 @@ class LooseFiles:
         return list(self.paths.values())
 
     def read(self, names: Sequence[str], size_of: SizeOf) -> list[OfficialFile]:
-        """Read those files."""
         paths = [(name, self.paths[name]) for name in names]
         return [OfficialFile(name, shown(path), self._read_one(path, size_of(name))) for name, path in paths]
 
@@ -119,10 +116,9 @@ def _unreadable(path: Path, error: Exception) -> DataError:
 def find_official(
     root: Path, *, folders: Sequence[str], names: Sequence[str], archive: tuple[str, str] | None
 ) -> OfficialFiles | None:
-    """Find the files below that root, or return None.
+    """Find the files below that root, or return None. `archive` names the tar file and the folder inside.
 
-    `folders` are the possible subfolders; the root itself counts if it has one of these names. `archive` is the name
-    of the tar file and of the folder inside.
+    The root itself counts if it has the name of one of the subfolders.
     """
     places = [root / folder for folder in folders]
     if root.resolve().name in folders:

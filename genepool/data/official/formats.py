@@ -32,7 +32,6 @@ class CifarLayout:
     train_records: int
     """Records per training file."""
     test_records: int
-    """Records per test file."""
     label_bytes: int
     """The last of these bytes is the label."""
     classes: int
@@ -75,23 +74,14 @@ LABELS_MAGIC = 2049
 class IdxLayout:
     """Pairs of files with images and labels, for the training and the test part."""
 
+    train: tuple[str, ...] = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+    test: tuple[str, ...] = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
     train_images: int = 60_000
     test_images: int = 10_000
     side: int = 28
     classes: int = 10
 
-    @property
-    def train(self) -> tuple[str, ...]:
-        """The files of the training part."""
-        return ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
-
-    @property
-    def test(self) -> tuple[str, ...]:
-        """The files of the test part."""
-        return ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-
     def _header(self, name: str) -> tuple[int, ...]:
-        """Return the numbers at the start of a file of that name."""
         count = self.train_images if name in self.train else self.test_images
         return (IMAGES_MAGIC, count, self.side, self.side) if "images" in name else (LABELS_MAGIC, count)
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from genepool.analysis import Diagram, Dot, chain
-from genepool.study.plots import MANY, save, time_axis
-from genepool.study.plots.progress import ALIVE, DEAD, RECORD
+from genepool.study.plots.progress import ALIVE, DEAD, MANY, RECORD, save, time_axis
 
 FILL = {"end": "#e2e8f0", "linear": "#ffffff", "once": "#dbeafe", "often": "#fed7aa"}
 """The background of a box; the paper's are white without a nonlinearity and orange with more than one."""
@@ -55,9 +54,7 @@ def _scatter(axes: Any, rows: Sequence[Dot]) -> float:
         records.append(100 * best)
     times = [dot.seconds / scale for dot in rows]
     axes.step(times, records, where="post", color=RECORD, linewidth=1.2, label="best so far", zorder=1)
-    axes.set_xlabel(
-        f"time ({unit}); {len(rows):,} individuals"
-    )  # a title would cross the connecting lines
+    axes.set_xlabel(f"time ({unit}); {len(rows):,} individuals")  # a title would cross the connecting lines
     axes.set_ylabel("validation accuracy (%)")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 100)

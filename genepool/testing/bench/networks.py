@@ -1,4 +1,4 @@
-"""The benchmark's five networks twice: as DNA, and written plainly in torch, as somebody without DNA would."""
+"""The benchmark's five networks twice: as DNA and in plain torch."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ WIDE: Layers = ((32, 1), (64, 1), (64, 2), (128, 1), (128, 1), (128, 2), (192, 1
 
 
 class Contestant(NamedTuple):
-    """One network."""
-
     dna: DNA
     plain: Callable[[], nn.Module]
 
@@ -46,7 +44,7 @@ class Chain(nn.Module):
 
 
 class Block(nn.Module):
-    """Of a pre-activation residual network with zero-padding shortcuts."""
+    """A block of a pre-activation residual network with zero-padded shortcuts."""
 
     def __init__(self, before: int, channels: int) -> None:
         super().__init__()
@@ -67,8 +65,6 @@ class Block(nn.Module):
 
 
 class ResNet20(nn.Module):
-    """He et al. (2016), for small images."""
-
     def __init__(self) -> None:
         super().__init__()
         widths = (16, 16, 16, 16, 32, 32, 32, 64, 64, 64)
@@ -84,7 +80,6 @@ class ResNet20(nn.Module):
 
 
 def chain(layers: Layers) -> DNA:
-    """The same as `Chain`, as DNA."""
     vertices, edges, top, before = [INPUT], [], INPUT.id, 3
     for i, (channels, stride) in enumerate(layers):
         vertices.append(Vertex(id=f"v{i}", type="bn_relu"))

@@ -51,7 +51,6 @@ def enter(folder: Path) -> None:
 
 
 def images() -> Dataset:
-    """CIFAR-10, in a process that was made ready."""
     assert _data is not None, "the process was not made ready"
     return _data
 
@@ -150,14 +149,12 @@ VALIDATED = 5000
 
 
 def ours(seed: int, steps: int = STEPS) -> float:
-    """Validation accuracy of our training."""
     training = Training(steps=steps, validation_images=VALIDATED, schedule="linear", precision=PRECISION)
     evaluator = TorchEvaluator(images(), training, Limits(), torch.device("cpu"))
     return evaluator.evaluate(TrainingRequest(CONTESTANTS[NETWORK].dna, seed=seed)).evaluation.fitness
 
 
 def plain(folder: Path, seed: int, steps: int = STEPS) -> float:
-    """Validation accuracy of the plain loop on CIFAR-10's official files."""
     torch.manual_seed(seed)
     random.seed(seed)
     pixels, labels = read(folder)
@@ -199,8 +196,6 @@ POPULATION = 4
 
 
 class _Counting:
-    """An evaluator that counts what another one does."""
-
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self.count, self.stepping = 0, 0.0
@@ -214,7 +209,7 @@ class _Counting:
 
 
 def train_individuals(name: str, steps: int, count: int, precision: str) -> tuple[float, float]:
-    """The seconds that one of so many took, one after another, and the share that was not spent in steps 2 to n.
+    """Return the seconds per individual, and the share not spent in steps 2 to n.
 
     The only mutation is the one that changes nothing, so that all are the same network, each with inherited weights.
     """
@@ -245,7 +240,7 @@ def _settings(steps: int, precision: str) -> Settings:
 
 
 def _seed(worker: Worker, dna: DNA) -> None:
-    """Fills the population with untrained individuals of that DNA."""
+    """Fill the population with untrained individuals of that DNA."""
     untrained = TorchEvaluator(images(), Training(steps=0, validation_images=100), Limits(), choose_device("cpu"))
     for seed in range(POPULATION):
         job = Reproduction(

@@ -1,8 +1,7 @@
-"""A training loop tuned by hand for one network, with everything known put in and no DNA layer.
+"""A training loop as an expert would tune it by hand for one network.
 
-What an expert would write: one thread, channels-last, the data set as one padded array, batches by one gather, mirrored
-by torch and not by NumPy, pooling in the form whose gradient is fast, four `foreach` calls for the update; and bfloat16
-for all but the classifier on processors that are faster at it.
+One thread, channels-last, batches by one gather from a padded array, pooling in the form whose gradient is fast, four
+`foreach` calls for the update; and bfloat16 for all but the classifier on processors that are faster at it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from genepool.testing.bench.networks import Chain, ResNet20, channels_last
 
 
 def tuned_step(network: nn.Module, data: Dataset, *, mixed: bool) -> Callable[[], None]:
-    """A function that takes one training step."""
     network = channels_last(network).train()
     features, head = _parts(network)
     batch = _batches(data)
@@ -49,7 +47,6 @@ def tuned_step(network: nn.Module, data: Dataset, *, mixed: bool) -> Callable[[]
 
 
 def _parts(network: nn.Module) -> tuple[Callable[[Tensor], Tensor], nn.Module]:
-    """What leads to the pooled features, and the classifier."""
     if isinstance(network, Chain):
         body = network.body
         return lambda x: _pool(body(x)), network.head

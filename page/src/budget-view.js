@@ -1,4 +1,4 @@
-// The view of the cost, the rest of the budget and the workers.
+// The view of the budget and the workers.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { isExport } from './api.js';
 import { Chart } from './chart.js';
@@ -7,7 +7,7 @@ import { html } from './html.js';
 import { Facts, Tiles, useDocument } from './components.js';
 import { amount, bytes, clock, percent, several, short, span, ticks, whole } from './format.js';
 
-export function CostView({ base, status, population, version, theme }) {
+export function BudgetView({ base, status, population, version, theme }) {
   const [again, setAgain] = useState(0);
   useEffect(() => {
     const timer = isExport ? 0 : setInterval(() => setAgain((n) => n + 1), 3000);
@@ -26,7 +26,7 @@ export function CostView({ base, status, population, version, theme }) {
     }
     return [xs, ys];
   }, [population, version]);
-  return html`<section class="cost">
+  return html`<section class="budget-view">
     <${Tiles} status=${status} />
     <div class="columns even">
       <div><${Budget} status=${status} disk=${activity?.disk} /></div>
