@@ -153,7 +153,7 @@ BAD = {
     "mixed labels": ((IMAGES, np.array(["a", 1] * 10, dtype=object)), "Python objects"),
     "one image": ((IMAGES[:1], LABELS[:1]), r"1 class for 1 sample"),
     "NaN pixels": ((np.full((20, 4, 4), np.nan), LABELS), "not finite"),
-    "one image a class": ((IMAGES[:2], LABELS[:2]), "at least 3 images"),
+    "one image a class": ((IMAGES[:2], LABELS[:2]), "3 or more images"),
     "flat images": ((IMAGES.reshape(20, 16), LABELS), "must have the shape"),
     "objects": ((np.full((20, 4, 4), None), LABELS), "Python objects"),
     "no such folder": (("nowhere/at/all", None), "no folder or file"),
