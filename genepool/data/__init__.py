@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from genepool.registry import lazy_names
 
 if TYPE_CHECKING:
-    from genepool.data.arrays import ArraySource, NpzSource, pixel_scale, to_pixels
+    from genepool.data.arrays import ArraySource, NpzSource, pixel_scale, plain_labels, store_arrays, to_pixels
     from genepool.data.catalogue import SOURCES, open_source
     from genepool.data.dataset import Dataset, data_digest, portable, prepare
     from genepool.data.free_memory import available_memory
@@ -42,6 +42,8 @@ __all__ = [
     "FolderSource",
     "NpzSource",
     "pixel_scale",
+    "plain_labels",
+    "store_arrays",
     "to_pixels",
     "read_header",
     "read_pixels",
@@ -62,7 +64,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "arrays": ["ArraySource", "NpzSource", "pixel_scale", "to_pixels"],
+        "arrays": ["ArraySource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels"],
         "catalogue": ["SOURCES", "open_source"],
         "dataset": ["Dataset", "data_digest", "portable", "prepare"],
         "free_memory": ["available_memory"],
