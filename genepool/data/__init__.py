@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Source", "Development", "Images", "SOURCES", "Listing", "open_source", "DataSettings", "ArraySource",
-    "FolderSource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels", "read_header", "read_pixels",
-    "DESKTOP_LITTER",
+    "FolderSource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels", "read_header",
+    "read_pixels", "DESKTOP_LITTER",
     # prepared images
     "Dataset", "prepare", "data_digest", "portable",
     # files and memory

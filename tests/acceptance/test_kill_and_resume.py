@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 import torch
-from genepool.evolution.training import CHECK_EVERY
 
 from genepool.data import prepare
 from genepool.evaluation import Progress, TrainingRequest
+from genepool.evolution.training import CHECK_EVERY
 from genepool.experiment import Experiment
 from tests.support.in_process import work_on
 from tests.support.processes import (
