@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=30.0, help="of a turn")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "engines.json")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "workers.json")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="genepool-engines-") as temporary:
         folder = Path(temporary)

@@ -19,9 +19,7 @@ class Progress(NamedTuple):
     """The state of a training that is still running."""
 
     step: int
-    """Steps done."""
     steps: int
-    """Steps in total."""
     loss: float
     checkpoint: Callable[[], bytes]
     """Return the bytes from which the training can be resumed at exactly this step."""
@@ -142,8 +140,6 @@ class TrainingRequest(msgspec.Struct, frozen=True):
 
 
 class Trained(NamedTuple):
-    """The answer of an evaluator."""
-
     evaluation: Evaluation
     weights: bytes | None
     """None if the network could not be trained."""
@@ -153,11 +149,7 @@ class Evaluator(Protocol):
     """Trains and validates individuals."""
 
     def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
-        """Train a network from its parents' weights or from a checkpoint, and validate it.
-
-        A network that is too large, diverges or runs out of memory is a result (fitness 0 and a reason), not an
-        exception.
-        """
+        """Train and validate a network; one too large, diverging or out of memory is a result, not an exception."""
         ...
 
 
@@ -226,10 +218,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def penalised(self, fitness: float, milliseconds: float | None) -> float:
-        """The fitness of a network that takes this long for one image.
+        """Lower the fitness of a network that takes this long for one image.
 
-        Differs from the paper if there is a limit. A network that takes longer survives, but below zero, where no
-        network within the limit is; it ranks higher the closer it is to the limit, so that evolution can recover.
+        Differs from the paper if there is a limit: a slower network survives, but below zero, where no network within
+        the limit is; it ranks higher the closer it is to the limit, so that evolution can recover.
         """
         if self.milliseconds is not None and milliseconds is not None and milliseconds > self.milliseconds:
             return fitness * self.milliseconds / milliseconds + WORST
@@ -253,12 +245,10 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
     """With `accuracy-per-flops`: the exponent. At 0.07 (MnasNet), twice the FLOPs must bring 5 % more accuracy."""
 
     def fitness(self, accuracy: float, flops: int) -> float:
-        """The fitness of a trained network with these FLOPs per image, 0 to 1.
+        """Return the fitness of a trained network with these FLOPs per image, 0 to 1.
 
-        A product, as in MnasNet (Tan et al., 2019): ten times the FLOPs cost the same share of the accuracy, no matter
-        where they are added, and no trained network ranks below one that could not be trained. FLOPs below the target
-        are free, because evolution begins with almost none: a first convolution, a hundred times more expensive and
-        not yet trained, would lose against the trivial network.
+        A product, as in MnasNet (Tan et al., 2019): no trained network ranks below one that could not be trained. FLOPs
+        below the target are free: a first convolution, not yet trained, would lose against the trivial network.
         """
         if self.kind == "accuracy":
             return accuracy

@@ -31,35 +31,14 @@ if TYPE_CHECKING:
     from genepool.data.source import Development, Images, Listing, Source
 
 __all__ = [
-    "Source",
-    "Development",
-    "Images",
-    "SOURCES",
-    "Listing",
-    "open_source",
-    "DataSettings",
-    "ArraySource",
-    "FolderSource",
-    "NpzSource",
-    "pixel_scale",
-    "plain_labels",
-    "store_arrays",
-    "to_pixels",
-    "read_header",
-    "read_pixels",
-    "DESKTOP_LITTER",
+    "Source", "Development", "Images", "SOURCES", "Listing", "open_source", "DataSettings", "ArraySource",
+    "FolderSource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels", "read_header",
+    "read_pixels", "DESKTOP_LITTER",
     # prepared images
-    "Dataset",
-    "prepare",
-    "data_digest",
-    "portable",
+    "Dataset", "prepare", "data_digest", "portable",
     # files and memory
-    "available_memory",
-    "data_folder",
-    "require_writable",
-    "save_file",
-    "write_atomic",
-]
+    "available_memory", "data_folder", "require_writable", "save_file", "write_atomic",
+]  # fmt: skip
 
 __getattr__ = lazy_names(
     __name__,

@@ -68,7 +68,6 @@ class Dataset:
 
     @property
     def image(self) -> Shape:
-        """The shape of an image as a network sees it."""
         return Shape(self.height, self.width, self.channels)
 
 
@@ -87,7 +86,6 @@ class _Meta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     validation: int
 
     def arrays(self) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
-        """Return the shape and type of each file."""
         padded = (self.height + 2 * self.pad, self.width + 2 * self.pad, self.channels)
         return {
             "train_pixels": ((self.train, *padded), np.uint8),
@@ -98,10 +96,7 @@ class _Meta(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def prepare(source: Source, *, cache: Path | None = None, seed: int = 0, pad: int = 4) -> Dataset:
-    """Return the data set of a source from the cache; build it first if it is not there.
-
-    The seed determines the order of the images, and the validation part if the source does not.
-    """
+    """Return the data set of a source, built if it is not cached; the seed decides the order and the split."""
     root = (cache if cache is not None else cache_folder()) / "prepared"
     target = root / _folder_name(source, seed, pad)
     for _ in range(ATTEMPTS):  # another process may be replacing the same damaged folder
@@ -130,13 +125,9 @@ def data_digest(data: Dataset) -> str:
 
 def portable(data: Dataset) -> Dataset:
     """Return a copy with plain arrays, which serialise without an intermediate copy."""
-    return dataclasses.replace(
-        data,
-        train_pixels=np.asarray(data.train_pixels),
-        train_labels=np.asarray(data.train_labels),
-        validation_pixels=np.asarray(data.validation_pixels),
-        validation_labels=np.asarray(data.validation_labels),
-    )
+    names = ("train_pixels", "train_labels", "validation_pixels", "validation_labels")
+    arrays: dict[str, Any] = {name: np.asarray(getattr(data, name)) for name in names}
+    return dataclasses.replace(data, **arrays)
 
 
 def _folder_name(source: Source, seed: int, pad: int) -> str:
@@ -238,11 +229,7 @@ def _check_classes(source: Source, labels: NDArray[np.int64], trained: NDArray[n
 
 
 def _padded(images: Images, rows: NDArray[np.int64], pad: int, border: NDArray[np.uint8]) -> Iterator[NDArray[Any]]:
-    """Yield the images in that order with a border, a few at a time.
-
-    The border is the channel mean, which normalisation turns into zero: He et al. (2016) subtract the mean before
-    padding with zeros.
-    """
+    """Yield the images in parts, framed by the channel mean: normalisation turns it into zero (He et al., 2016)."""
     _, height, width, channels = images.pixels.shape
     step = at_a_time((height + 2 * pad) * (width + 2 * pad) * channels)
     for start in range(0, len(rows), step):

@@ -15,10 +15,7 @@ NO_LIMIT = 2**60
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes that can be allocated without swapping: the least of the machine and all control groups.
-
-    None if the system does not say. A container sees the machine's figures but is killed at its group's limit.
-    """
+    """Return the bytes free in the machine and all control groups (whose limits kill processes); None if unknown."""
     return min([*_of_machine(root), *_of_groups(root)], default=None)
 
 

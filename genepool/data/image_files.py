@@ -49,8 +49,6 @@ class _UnusableError(Exception):
 
 
 class ImageHeader(NamedTuple):
-    """The facts in the header of an image file."""
-
     height: int
     """After applying the camera's orientation."""
     width: int

@@ -34,8 +34,6 @@ DESKTOP_LITTER = ("thumbs.db", "desktop.ini", "__macosx")
 
 
 class ImageFile(NamedTuple):
-    """One file of a class."""
-
     path: Path
     label: int
     size: int
@@ -45,15 +43,12 @@ class ImageFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """The files of a folder of images."""
-
     classes: tuple[str, ...]
     train: tuple[ImageFile, ...]
     validation: tuple[ImageFile, ...] = ()
     test: tuple[ImageFile, ...] = ()
 
     def files(self) -> Iterator[ImageFile]:
-        """Yield all of them."""
         yield from self.train
         yield from self.validation
         yield from self.test

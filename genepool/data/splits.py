@@ -39,10 +39,7 @@ def _apportion(counts: NDArray[np.int64], share: float) -> NDArray[np.int64]:
 
 
 def proportional_order(labels: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a random order in which every prefix has about the same proportions of classes.
-
-    So the first thousand images are a fair sample, even if the files were sorted by class.
-    """
+    """Return a random order in which every prefix is a fair sample, even if the files are sorted by class."""
     place = np.empty(len(labels))
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)

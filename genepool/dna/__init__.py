@@ -5,7 +5,7 @@ elements    vertices and edges
 validation  the rules that every DNA obeys
 topology    graph functions
 shapes      the shapes of all activations; rounded widths
-flops       parameters, FLOPs, memory and the estimated time of a training step
+flops       parameters, FLOPs, memory and step time
 codec       DNA as JSON
 zoo         the initial network and known architectures
 """
@@ -39,45 +39,15 @@ from genepool.dna.topology import reachable, topological_order
 from genepool.dna.zoo import INPUT, OUTPUT, ZOO, initial, modest, resnet, wide_resnet, zoo
 
 __all__ = [
-    "DNA",
-    "Vertex",
-    "Edge",
-    "Conv",
-    "Identity",
-    "BACKBONE_PRECEDENCE",
-    "SKIP_PRECEDENCE",
-    "round_half_up",
-    "reachable",
-    "topological_order",
+    "DNA", "Vertex", "Edge", "Conv", "Identity", "BACKBONE_PRECEDENCE", "SKIP_PRECEDENCE", "round_half_up",
+    "reachable", "topological_order",
     # JSON
-    "codec",
-    "encode",
-    "encode_in_a_line",
-    "decode",
+    "codec", "encode", "encode_in_a_line", "decode",
     # shapes
-    "Shape",
-    "Shapes",
-    "shapes",
-    "cropped",
-    "in_steps",
+    "Shape", "Shapes", "shapes", "cropped", "in_steps",
     # requirements
-    "Requirements",
-    "requirements",
-    "Capacity",
-    "capacity",
-    "individual_flops",
-    "StepTime",
-    "step_time",
-    "CLASSIFIER",
-    "PROCESS_MEMORY",
-    "VALIDATION_BATCH",
+    "Requirements", "requirements", "Capacity", "capacity", "individual_flops", "StepTime", "step_time",
+    "CLASSIFIER", "PROCESS_MEMORY", "VALIDATION_BATCH",
     # known networks
-    "INPUT",
-    "OUTPUT",
-    "ZOO",
-    "initial",
-    "modest",
-    "resnet",
-    "wide_resnet",
-    "zoo",
-]
+    "INPUT", "OUTPUT", "ZOO", "initial", "modest", "resnet", "wide_resnet", "zoo",
+]  # fmt: skip

@@ -32,12 +32,10 @@ _versions = msgspec.json.Decoder(_Version)
 
 
 def encode(dna: DNA) -> str:
-    """Return the DNA as indented JSON."""
     return msgspec.json.format(encode_in_a_line(dna), indent=2).decode()
 
 
 def encode_in_a_line(dna: DNA) -> bytes:
-    """Return the DNA in the shortest form."""
     document = _Document(
         version=VERSION, learning_rate=dna.learning_rate, vertices=dna.vertices, edges=dna.edges, odds=dict(dna.odds)
     )

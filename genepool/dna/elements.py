@@ -39,7 +39,6 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def arc(self) -> tuple[str, str]:
-        """The two ends."""
         return self.from_vertex, self.to_vertex
 
 

@@ -45,21 +45,16 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             by_key = dict(zip(edges, self.edges, strict=True))
             force_setattr(self, "edges", tuple([by_key[key] for key in ordered]))
 
-    # -- reading -----------------------------------------------------------------------------------------------------
-
     @cached_property
     def vertex(self) -> dict[str, Vertex]:
-        """The vertices by ID."""
         return {vertex.id: vertex for vertex in self.vertices}
 
     @cached_property
     def edge(self) -> dict[str, Conv | Identity]:
-        """The edges by ID."""
         return {edge.id: edge for edge in self.edges}
 
     @cached_property
     def edges_in(self) -> dict[str, tuple[Conv | Identity, ...]]:
-        """The incoming edges of each vertex."""
         found: dict[str, list[Conv | Identity]] = {vertex.id: [] for vertex in self.vertices}
         for edge in self.edges:
             found[edge.to_vertex].append(edge)
@@ -72,7 +67,6 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def arcs(self) -> list[tuple[str, str]]:
-        """The pairs of connected vertices."""
         return [(edge.from_vertex, edge.to_vertex) for edge in self.edges]
 
     @property
@@ -114,7 +108,6 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def convs(self) -> tuple[Conv, ...]:
-        """All convolutions."""
         return tuple([edge for edge in self.edges if isinstance(edge, Conv)])
 
     def is_mutable(self, edge: Edge) -> bool:
@@ -138,8 +131,6 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         count = sum(not on.issuperset(conv.arc) for conv in self.convs)
         others = f", {count} convolution{'s' if count > 1 else ''} beside" if count else ""
         return (" ".join(layers) or "no hidden layer") + skips + others
-
-    # -- editing: each method returns a new, checked DNA ---------------------------------------------------------------
 
     def edited(
         self,

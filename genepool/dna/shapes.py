@@ -27,7 +27,6 @@ class Shape(NamedTuple):
 
     @property
     def values(self) -> int:
-        """The number of values."""
         return self.height * self.width * self.channels
 
 

@@ -1,8 +1,4 @@
-"""The initial individual and the hand-designed networks of the paper's Table 1 as DNA.
-
-They show what the search space contains and serve as known answers in tests. Widths are depth factors, so they depend
-on the number of channels of the images.
-"""
+"""The initial individual and the hand-designed networks of the paper's Table 1, also known answers in tests."""
 
 from __future__ import annotations
 
@@ -23,10 +19,6 @@ def initial(learning_rate: float = 0.1) -> DNA:
     """The paper's initial individual: one fully connected layer on the channel means, no convolution."""
     trunk = Identity(id="trunk", from_vertex=INPUT.id, to_vertex=OUTPUT.id)
     return DNA(learning_rate=learning_rate, vertices=(INPUT, OUTPUT), edges=(trunk,))
-
-
-MODEST = 16
-"""The channels of a modest network."""
 
 
 class _Column:
@@ -88,7 +80,6 @@ class _Column:
         return vertex.id
 
     def dna(self, learning_rate: float = 0.1) -> DNA:
-        """Finish with the output."""
         trunk = Identity(id="trunk", from_vertex=self.top, to_vertex=OUTPUT.id)
         return DNA(learning_rate=learning_rate, vertices=(*self.vertices, OUTPUT), edges=(*self.edges, trunk))
 
@@ -96,23 +87,17 @@ class _Column:
 def modest(image_channels: int) -> DNA:
     """A network with a single convolution, the starting point of growth."""
     column = _Column(image_channels)
-    column.conv(MODEST)
+    column.conv(16)
     return column.dna()
 
 
 def resnet(depth: int, image_channels: int = 3) -> DNA:
-    """A residual network for small images (He et al., 2016); depth is 6 n + 2.
-
-    Pre-activation form; where the width changes, shortcuts are padded with zeros.
-    """
+    """A pre-activation residual network (He et al., 2016) with zero-padded shortcuts; depth is 6 n + 2."""
     return _residual((depth - 2) // 6, (16, 32, 64), image_channels, projections=False)
 
 
 def wide_resnet(depth: int = 28, width: int = 10, image_channels: int = 3, *, projections: bool = True) -> DNA:
-    """A wide residual network (Zagoruyko and Komodakis, 2016) with projection shortcuts; depth is 6 n + 4.
-
-    Without projections, its shortcuts are padded with zeros like those of `resnet`.
-    """
+    """A wide residual network (Zagoruyko and Komodakis, 2016); depth is 6 n + 4. Shortcuts project or pad."""
     return _residual((depth - 4) // 6, (16 * width, 32 * width, 64 * width), image_channels, projections=projections)
 
 
@@ -159,7 +144,6 @@ ZOO: dict[str, Callable[[int], DNA]] = {
 
 
 def zoo(name: str, image_channels: int = 3) -> DNA:
-    """Return the network of that name."""
     if name not in ZOO:
         raise SettingsError(f"There is no network '{name}' in the zoo; {nearest(name, list(ZOO))}")
     return ZOO[name](image_channels)

@@ -23,22 +23,17 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of its budget an experiment has used."""
-
     used: float = 0.0
     total: float = 0.0
     """The complete budget; 0 if there is none."""
     unit: Literal["seconds", "flops"] = "seconds"
-    """The unit of both."""
 
     @property
     def fraction(self) -> float:
-        """The used fraction of the budget, 0 to 1."""
         return min(1.0, self.used / self.total) if self.total else 0.0
 
     @property
     def left(self) -> float:
-        """What remains of the budget."""
         return max(0.0, self.total - self.used)
 
 
@@ -58,7 +53,6 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limits_anything(self) -> bool:
-        """Whether there is any limit."""
         return any((self.time, self.individuals, self.flops, self.target, self.plateau))
 
     def use(self, spent: Spending) -> BudgetUse:

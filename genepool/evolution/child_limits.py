@@ -20,9 +20,7 @@ from genepool.population import Individual, Population
 StepTimes = Callable[[DNA, float], StepTime]
 """Predicts the training step of a network on crops of this fraction of the image's side."""
 Capacities = Callable[[DNA], Capacity]
-"""Counts the parameters and FLOPs of a network."""
 IsAllowed = Callable[[DNA], bool]
-"""Whether a child may be born."""
 NO_STEP_TIME, NO_CAPACITY = StepTime(0.0, 0.0), Capacity(0, 0)
 
 
@@ -32,7 +30,6 @@ class ChildLimits(NamedTuple):
     step_time: StepTimes = lambda dna, crop: NO_STEP_TIME
     capacity: Capacities = lambda dna: NO_CAPACITY
     image: Shape | None = None
-    """The shape of the images."""
 
     def affordable(self, budget: TrainingBudget, steps: int, population: Population, parent: Individual) -> IsAllowed:
         """Allow children whose budget is enough for `steps` steps, judged by how long the parent's steps took.
@@ -55,13 +52,10 @@ class ChildLimits(NamedTuple):
         return measured / self.step_time(dna_of(birth), budget.crop).seconds if measured else 1.0
 
     def within(self, limits: Limits) -> IsAllowed:
-        """Allow children that are not too large."""
         return lambda child: limits.fault(self.capacity(child)) is None
 
 
 def child_limits_for(image: Shape, classes: int, batch: int) -> ChildLimits:
-    """Return the limits for children that are trained on such images."""
-
     @lru_cache(maxsize=256)
     def step_time_of(dna: DNA, crop: float) -> StepTime:
         try:

@@ -1,7 +1,4 @@
-"""Departures from the paper's step that real runs need: orphans, and the reset of all weights.
-
-The third departure has a file of its own: final_phase.
-"""
+"""Departures from the paper's step that real runs need: orphans, and the reset of all weights."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Escaping local optima during a run: the alarm, a period of more mutations, the reset of all weights.
+"""Escaping local optima during a run (the paper's "Escaping local optima"): the alarm, more mutations, reset weights.
 
-Follows "Escaping local optima" in the paper and in its supplement. An intervention is a new version of the settings,
-which also says when the escape ends, in totals of the experiment. So it ends by itself, no matter which workers run.
+An intervention is a new version of the settings, which also says when the escape ends, in totals of the experiment. So
+it ends by itself, no matter which workers run.
 """
 
 from __future__ import annotations
@@ -38,11 +38,9 @@ class Escape(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def depends_on_spending(self) -> bool:
-        """Whether the spending has to be known."""
         return bool(self.alarm or self.individuals or self.time)
 
     def is_active(self, spent: Spending) -> bool:
-        """Whether children get more mutations now."""
         by_count = not self.individuals or spent.individuals < self.individuals
         by_time = not self.time or spent.seconds < self.time
         return bool(self.individuals or self.time) and by_count and by_time
@@ -88,7 +86,6 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """A short description."""
         parts = [f"{self.mutations} mutations"] if self.mutations else []
         parts += ["weights reset"] if self.reset_weights else []
         return ", ".join(parts + ([f"population {self.population}"] if self.population else []))

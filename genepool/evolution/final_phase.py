@@ -32,7 +32,6 @@ class FinalPhase(msgspec.Struct, frozen=True, kw_only=True):
     """Differs from the paper if it is not 0: the last share of the budget, in which only the best trains on."""
 
     def has_begun(self, use: BudgetUse) -> bool:
-        """Whether it is time to train only the best."""
         return use.fraction > 1.0 - self.share
 
     def is_waiting(self, use: BudgetUse) -> bool:
@@ -62,7 +61,6 @@ class FinalTraining:
         return True
 
     def _ranking(self) -> list[Individual]:
-        """Return all individuals that are alive, best first."""
         alive = [individual for individual in self._population.snapshot() if individual.state is State.ALIVE]
         alive = [individual for individual in alive if not self._reproduction.weight_reset.applies_to(individual)]
         return sorted(alive, key=lambda individual: individual.fitness or 0.0, reverse=True)

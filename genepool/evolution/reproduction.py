@@ -88,7 +88,6 @@ class Reproduction:
 
     @property
     def weight_reset(self) -> WeightReset:
-        """The reset of all weights that is in force, if any."""
         return WeightReset(self.population, self.rules.reset_version)
 
     def first(self) -> Job:
@@ -164,7 +163,6 @@ class Reproduction:
         return float(self.population.read_result(parent).metrics.get("accuracy") or parent.fitness or 0.0)
 
     def _is_allowed(self, parent: Individual, budget: TrainingBudget) -> IsAllowed:
-        """Return the test that a child must pass to be born."""
         tests, limits = [], self.rules.limits
         if limits.child_steps is not None:
             tests.append(self.limits.affordable(budget, limits.child_steps, self.population, parent))
@@ -213,10 +211,7 @@ def allowed_child(
 
 
 def mutated(dna: DNA, breeding: Breeding, seed: int, image: Shape | None = None) -> Offspring:
-    """Return a mutated child: a pure function of its arguments.
-
-    Rounding widths needs the shape of the images, because widths follow from their channels.
-    """
+    """Return a mutated child, a pure function of its arguments; rounding widths needs the shape of the images."""
     rng, names, odds, parent = Random(seed), [], breeding.odds, dna
     evolving = breeding.recombination == "probabilities"
     if evolving:
@@ -230,10 +225,7 @@ def mutated(dna: DNA, breeding: Breeding, seed: int, image: Shape | None = None)
 
 
 def recombined(dnas: tuple[DNA, DNA], breeding: Breeding, seed: int, image: Shape | None) -> Offspring:
-    """Return a child of two parents, whose lineage follows the first: a pure function of its arguments.
-
-    Fusion needs the shape of the images, because the widths of both are added up.
-    """
+    """Return a child of two parents, a pure function of its arguments; fusion needs the shape of the images."""
     first, second = dnas
     if breeding.recombination == "weights":
         child = mutated(first, breeding, seed, image)

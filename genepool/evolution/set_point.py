@@ -1,7 +1,4 @@
-"""How the population keeps its size without central control: each step may omit its death or its birth.
-
-The policy returns a decision; the worker acts. A new rule is one function and one registration.
-"""
+"""How the population keeps its size without central control: each step may omit its death or its birth."""
 
 from __future__ import annotations
 
@@ -14,8 +11,6 @@ from genepool.registry import Registry
 
 
 class Decision(NamedTuple):
-    """What a step does with its pair."""
-
     kill: bool
     reproduce: bool
 

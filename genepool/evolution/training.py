@@ -53,12 +53,10 @@ class StopRequested(StepAbandoned):
 
 
 def dna_of(birth: Birth) -> DNA:
-    """Return the DNA in a birth record."""
     return decode(bytes(birth.dna))
 
 
 def training_budget_of(birth: Birth) -> TrainingBudget:
-    """Return the training budget in a birth record."""
     return msgspec.convert(birth.training_budget, TrainingBudget) if birth.training_budget else AS_CONFIGURED
 
 
@@ -81,7 +79,6 @@ class Trainer:
         self._failures = 0
 
     def train(self, job: Job, checkpoint_every: float) -> None:
-        """Train an individual and make it alive."""
         inherited = self._inherited(job)
         request = TrainingRequest(
             job.dna,
@@ -115,10 +112,7 @@ class Trainer:
             raise
 
     def store(self, job: Job, trained: Trained) -> None:
-        """Store the result of a training and make the individual alive.
-
-        On a full disk it tries again and again, because the result may be hours of training.
-        """
+        """Store the result; on a full disk, try again and again, because it may be hours of training."""
         metrics = msgspec.to_builtins(trained.evaluation)
         fitness = metrics.pop("fitness")
         files = {WEIGHTS: trained.weights} if trained.weights is not None else {}
@@ -139,7 +133,6 @@ class Trainer:
         self.surroundings.sleep(wait)
 
     def storage_works(self) -> None:
-        """Forget the failures so far."""
         self._failures = 0
 
 

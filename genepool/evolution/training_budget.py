@@ -88,7 +88,6 @@ def _usable(left: float) -> float:
 
 
 def _stretch(racing: float, budget: TrainingBudget, use: BudgetUse) -> float:
-    """Return how much longer the part after the comparison may become without exceeding the budget."""
     rest = (1 - racing) * (budget.seconds or budget.flops)
     if not rest:
         return LONGER

@@ -80,7 +80,6 @@ class Worker:
 
     @property
     def surroundings(self) -> Surroundings:
-        """The process around this worker."""
         return self.trainer.surroundings
 
     def run(self) -> str:
@@ -97,7 +96,6 @@ class Worker:
         return reason
 
     def step_and_collect(self) -> None:
-        """Take one step, then collect the dead."""
         self._steps += 1
         self.population.heartbeat("step", self._steps)
         self.step()
@@ -124,7 +122,6 @@ class Worker:
             self.train(reproduction.child_of(better))
 
     def train(self, job: Job) -> None:
-        """Train an individual and make it alive."""
         self.trainer.train(job, self.rules.training.checkpoint_every)
 
     def _reproduction(self) -> Reproduction:

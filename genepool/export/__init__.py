@@ -9,9 +9,8 @@ torch_program  the format torch: a `torch.export` program, `.pt2`
 onnx_file      the format onnx: a graph for onnxruntime and others
 source         the format source: a folder with `model.py` (text in source_text), weights and a model card
 
-A format's own loader is only used to check a file that we just wrote. Other files are *read*: facts and plain numbers
-are taken out, and the network is built from its DNA by our own code. So nothing in a model file is ever run, be it
-pickle, a graph or Python.
+A format's own loader only checks a file that we just wrote. From other files, facts and plain numbers are read, and the
+network is built from its DNA, so nothing in a model file is ever run, be it pickle, a graph or Python.
 """
 
 from genepool.export.facts import Ancestor, Facts, Member, Search, digest_of
@@ -21,33 +20,12 @@ from genepool.export.source import document, metadata, read_document
 from genepool.export.trained_model import Guess, Prediction, TrainedModel, image_files, read_image
 
 __all__ = [
-    "TrainedModel",
-    "Prediction",
-    "Guess",
-    "image_files",
-    "read_image",
+    "TrainedModel", "Prediction", "Guess", "image_files", "read_image",
     # writing and reading
-    "FORMATS",
-    "ModelToExport",
-    "Exported",
-    "check_target",
-    "write_model",
-    "read_model",
-    "document",
-    "read_document",
-    "metadata",
+    "FORMATS", "ModelToExport", "Exported", "check_target", "write_model", "read_model", "document",
+    "read_document", "metadata",
     # facts
-    "Facts",
-    "Member",
-    "Ancestor",
-    "Search",
-    "digest_of",
+    "Facts", "Member", "Ancestor", "Search", "digest_of",
     # networks
-    "Network",
-    "build",
-    "restore",
-    "inheritable",
-    "original_answers",
-    "compare",
-    "accuracy",
-]
+    "Network", "build", "restore", "inheritable", "original_answers", "compare", "accuracy",
+]  # fmt: skip

@@ -14,15 +14,12 @@ from genepool.dna import DNA, Requirements, Shape, codec, requirements
 from genepool.errors import DataError, GenepoolError, shown
 
 FORMAT = 1
-"""The version of these facts."""
 MAX_MEMORY = 8 * 2**30
 """The most bytes that a network from a file may need for one image."""
 MAX_CLASSES = 1_000_000
 
 
 class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of a lineage."""
-
     mutations: tuple[str, ...]
     """Empty for the first network."""
     fitness: float | None
@@ -33,7 +30,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """One network. A model has one, or several whose probabilities are averaged."""
 
     id: str
-    """The individual's ID."""
     network: str
     """The architecture in one line."""
     fitness: float
@@ -44,7 +40,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     flops: int
     """FLOPs per image."""
     dna: str
-    """The DNA as JSON."""
     lineage: tuple[Ancestor, ...]
 
     def decoded(self) -> DNA:
@@ -52,8 +47,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What the experiment spent."""
-
     individuals: int
     flops: int
     seconds: float
@@ -64,7 +57,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     data: str
-    """The data set's name."""
     classes: tuple[str, ...]
     height: int
     width: int
@@ -96,7 +88,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return sum(member.flops for member in self.members)
 
     def requirements(self) -> list[Requirements]:
-        """The requirements of each network for one image."""
         return [requirements(member.decoded(), self.image, len(self.classes), 1) for member in self.members]
 
 

@@ -15,8 +15,6 @@ BATCH_NORM = ("weight", "bias", "running_mean", "running_var")
 
 
 class Convolution(NamedTuple):
-    """A convolution without bias."""
-
     name: str
     channels_in: int
     channels_out: int
@@ -44,14 +42,12 @@ class Layer(NamedTuple):
     number: int
     shape: Shape
     terms: tuple[Term, ...]
-    """Empty for the input."""
     norm: str | None
     """The name of its batch normalisation; None for a linear vertex, which also has no rectifier."""
     leakiness: float
 
 
 def layers(dna: DNA, image: Shape) -> tuple[Layer, ...]:
-    """Return the layers in the order of computation."""
     sizes, place, names = shapes(dna, image), _places(dna), _convolution_names(dna)
     found = []
     for number, vertex in enumerate(dna.vertices):

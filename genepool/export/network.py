@@ -18,7 +18,7 @@ from genepool.nn import Model, Normaliser, from_bytes, inherit_weights, to_bytes
 
 TOLERANCE = 1e-4
 """The tolerance for probabilities. Labels must agree."""
-COMPARED_AT_ONCE = 100
+BATCH = 100
 
 Answers = NDArray[np.float32]
 Predictor = Callable[[NDArray[np.uint8]], Answers]
@@ -26,8 +26,6 @@ Predictor = Callable[[NDArray[np.uint8]], Answers]
 
 
 class Agreement(NamedTuple):
-    """The result of a comparison."""
-
     images: int
     largest_difference: float
     """The largest difference between two probabilities."""
@@ -45,7 +43,6 @@ def original_answers(models: Sequence[Model], data: Dataset) -> Answers:
 
 
 def accuracy(chosen: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
-    """Return the fraction of images whose class is right."""
     return float((chosen == np.asarray(labels)).mean())
 
 
@@ -72,11 +69,8 @@ def compare(original: Answers, predictor: Predictor, data: Dataset) -> Agreement
 
 
 def _batches(data: Dataset) -> Iterator[NDArray[np.uint8]]:
-    for start in range(0, len(data.validation_labels), COMPARED_AT_ONCE):
-        yield np.array(data.validation_pixels[start : start + COMPARED_AT_ONCE])
-
-
-BATCH = 100
+    for start in range(0, len(data.validation_labels), BATCH):
+        yield np.array(data.validation_pixels[start : start + BATCH])
 
 
 class Network(nn.Module):
@@ -116,7 +110,6 @@ class Network(nn.Module):
 
 
 def restore(member: Member, facts: Facts, tensors: Mapping[str, Tensor]) -> Model:
-    """Build one network with its weights."""
     dna, classes = member.decoded(), len(facts.classes)
     # Checked before anything is allocated: a short file may describe a giant network.
     if requirements(dna, facts.image, classes, 1).parameters > sum(tensor.numel() for tensor in tensors.values()):
@@ -130,7 +123,6 @@ def restore(member: Member, facts: Facts, tensors: Mapping[str, Tensor]) -> Mode
 
 
 def build(facts: Facts, members: Sequence[Mapping[str, Tensor]]) -> Network:
-    """Build the network that the facts describe, with these weights."""
     models = [restore(member, facts, tensors) for member, tensors in zip(facts.members, members, strict=True)]
     return Network([_plain(model) for model in models], facts.mean, facts.std)
 
@@ -151,9 +143,6 @@ def _plain(model: Model) -> Model:
     return model
 
 
-IMAGES = 64
-
-
 def inheritable(facts: Facts, network: Network, member: int) -> bytes:
     """Return the weights of a member after checking that a network that inherits them answers like the model.
 
@@ -163,7 +152,7 @@ def inheritable(facts: Facts, network: Network, member: int) -> bytes:
     weights = to_bytes(original.state_dict())
     again = Model(facts.members[member].decoded(), facts.image, len(facts.classes), torch.Generator().manual_seed(1))
     fresh = inherit_weights(again, from_bytes(weights)).fresh
-    pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, *facts.image), dtype=np.uint8)
+    pixels = np.random.default_rng(0).integers(0, 256, (64, *facts.image), dtype=np.uint8)
     theirs, ours = (Network([model], facts.mean, facts.std).predict(pixels) for model in (original, again))
     if fresh or not np.abs(theirs - ours).max() <= TOLERANCE:
         raise DataError("the network built from its DNA and weights does not answer like the model.")

@@ -45,7 +45,6 @@ def write(network: Network, facts: Facts, path: Path) -> None:
 
 
 def load(path: Path) -> Predictor:
-    """Load with onnxruntime."""
     runtime = _imported("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3

@@ -1,7 +1,7 @@
 """Writing a model in one of the formats, checking it, and reading it back.
 
 A file or folder appears under its name only after its format's own loader has answered like the original on every
-validation image. Until then it has a hidden temporary name, and it is removed if anything fails.
+validation image.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ SOURCE_FILES = {"model.py", "weights.safetensors", "README.md", "__pycache__"}
 
 
 class Format(NamedTuple):
-    """One format."""
-
     suffix: str
     """How the names of its files or folders end."""
     write: Callable[[Network, Facts, Path], None]
@@ -94,7 +92,6 @@ def write_model(model: ModelToExport, data: Dataset, *, name: str, target: Path)
 
 
 def _check_readable(read: Callable[[Path], object], path: Path) -> None:
-    """Check that our own reader finds the weights that were written."""
     try:
         read(path)
     except DataError as error:

@@ -21,7 +21,6 @@ from genepool.nn import MAX_BYTES, from_bytes
 
 
 def card_text(facts: Facts) -> str:
-    """Return the text of `README.md`."""
     return "\n".join(_lines(facts)) + "\n"
 
 
@@ -121,7 +120,6 @@ COUNTER = ".num_batches_tracked"
 
 
 def write(network: Network, facts: Facts, folder: Path) -> None:
-    """Write the folder."""
     folder.mkdir()
     (folder / WEIGHTS).write_bytes(document(network, facts))
     (folder / MODEL).write_text(source_text(facts), encoding="utf-8")
@@ -158,7 +156,6 @@ def read(path: Path) -> tuple[Facts, Network]:
 
 
 def read_document(data: bytes) -> tuple[Facts, Network]:
-    """Read what `document` made."""
     facts = from_properties(metadata(data))
     tensors = from_bytes(data)
     members = []

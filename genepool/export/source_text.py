@@ -129,7 +129,6 @@ def member_names(count: int) -> list[str]:
 
 
 def source_text(facts: Facts) -> str:
-    """Return the text of `model.py`."""
     networks = [layers(member.decoded(), facts.image) for member in facts.members]
     names = member_names(len(networks))
     parts = [
@@ -156,7 +155,6 @@ def source_text(facts: Facts) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a Python literal in double quotes."""
     return json.dumps(text) if all(ord(letter) < 0x10000 for letter in text) else ascii(text)
 
 

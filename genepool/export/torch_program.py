@@ -96,7 +96,6 @@ class _Members:
         self._entries = {entry.filename.partition("/")[2]: entry for entry in entries}
 
     def read(self, name: str) -> bytes:
-        """Return a member; zipfile verifies its checksum."""
         if name not in self._entries:
             raise DataError(f"it does not contain '{shown(name)}', so Genepool did not write it.")
         return self._archive.read(self._entries[name])

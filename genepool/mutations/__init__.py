@@ -1,7 +1,7 @@
 """The paper's eleven mutations, two that grow networks faster, and recombination. Randomness is an argument; no torch.
 
 base           the mutation type, the registry, and the draw of a mutation
-paper          the eleven mutations of the paper
+paper          the paper's eleven mutations
 growth         wide and deep networks within tens of generations
 recombination  children of two parents
 route          the mutations that lead to a given architecture (`genepool reach`)
@@ -13,30 +13,11 @@ from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE, drifted,
 from genepool.mutations.route import Route, Step, follow, reach, same_architecture, target
 
 __all__ = [
-    "ELEVEN",
-    "MUTATIONS",
-    "Mutation",
-    "Mutated",
-    "apply",
-    "mutate",
-    "new_id",
+    "ELEVEN", "MUTATIONS", "Mutation", "Mutated", "apply", "mutate", "new_id",
     # recombination
-    "MIXTURE",
-    "FUSION",
-    "ADOPTION",
-    "own_odds",
-    "drifted",
-    "fuse",
-    "fused_id",
-    "joints",
+    "MIXTURE", "FUSION", "ADOPTION", "own_odds", "drifted", "fuse", "fused_id", "joints",
     # routes to architectures
-    "Route",
-    "Step",
-    "reach",
-    "follow",
-    "same_architecture",
-    "target",
+    "Route", "Step", "reach", "follow", "same_architecture", "target",
     # modules that register mutations
-    "growth",
-    "paper",
-]
+    "growth", "paper",
+]  # fmt: skip

@@ -19,48 +19,31 @@ from genepool.registry import Registry
 class Mutation(Protocol):
     """A function `(dna, rng) -> dna`."""
 
-    def __call__(self, dna: DNA, rng: Random, /) -> DNA:
-        """Return the mutated DNA; raise MutationError if this mutation cannot act on it."""
-        ...
+    def __call__(self, dna: DNA, rng: Random, /) -> DNA: ...
 
 
 MUTATIONS: Registry[Mutation] = Registry("mutation", "genepool.mutations")
 
 # The paper's set, in its order. Other mutations take part only if the odds name them.
 ELEVEN = (
-    "alter-learning-rate",
-    "identity",
-    "reset-weights",
-    "insert-convolution",
-    "remove-convolution",
-    "alter-stride",
-    "alter-number-of-channels",
-    "filter-size",
-    "insert-one-to-one",
-    "add-skip",
-    "remove-skip",
-)
+    "alter-learning-rate", "identity", "reset-weights", "insert-convolution", "remove-convolution", "alter-stride",
+    "alter-number-of-channels", "filter-size", "insert-one-to-one", "add-skip", "remove-skip",
+)  # fmt: skip
 
 
 class Mutated(NamedTuple):
-    """A mutated DNA and the name of the mutation that made it."""
-
     name: str
     dna: DNA
 
 
 def new_id(dna: DNA, rng: Random) -> str:
-    """Return a random ID that the DNA does not contain yet.
-
-    60 bits alone would do, but the same seed may be used twice.
-    """
+    """Return a random ID that the DNA does not contain yet; the same seed may be used twice."""
     while (name := f"{rng.getrandbits(60):015x}") in dna.vertex or name in dna.edge:
         pass
     return name
 
 
 def apply(name: str, dna: DNA, rng: Random) -> DNA:
-    """Apply the mutation of that name."""
     mutation = MUTATIONS.get(name)
     try:
         child = mutation(dna, rng)
@@ -82,10 +65,7 @@ def _plugin_failure(name: str, fault: str) -> SettingsError:
 
 
 def mutate(dna: DNA, rng: Random, odds: Mapping[str, float] | None = None) -> Mutated:
-    """Draw a mutation by its odds and apply it; if it cannot act, draw another one.
-
-    By default, the paper's eleven are equally likely.
-    """
+    """Draw a mutation by its odds (by default, the eleven are equally likely); if it cannot act, draw another one."""
     left = dict(odds) if odds is not None else dict.fromkeys(ELEVEN, 1.0)
     left = {name: weight for name, weight in left.items() if weight > 0}
     if not left:

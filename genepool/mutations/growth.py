@@ -53,11 +53,7 @@ def grow_convolution(dna: DNA, rng: Random) -> DNA:
 
 @MUTATIONS.register("widen")
 def widen(dna: DNA, rng: Random) -> DNA:
-    """Multiply the output channels of a random convolution by up to 2.
-
-    A single convolution is left alone: it is wide already, and the FLOPs of the next one grow with the square of its
-    width.
-    """
+    """Multiply the output channels of a random convolution by up to 2; a single convolution is wide already."""
     if len(dna.convs) < 2:
         raise MutationError("a single convolution is wide enough.")
     conv = random_conv(dna, rng)

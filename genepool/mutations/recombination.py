@@ -1,12 +1,11 @@
 """Children of two parents: the three forms that the paper tried ("Recombination").
 
-Mixing weights is in nn/inheritance.py; the other two forms are here. In the first, the odds of mutations are part of
-the DNA, so a child can take its structure from one parent and its odds from the other.
+Mixing weights is in nn/inheritance.py. In the second form, the odds of mutations are part of the DNA, and a child takes
+its structure from one parent and its odds from the other.
 
-The second fuses two architectures side by side. This DNA has no concatenation, only sums. So each parent's last
-activation goes through its own 1x1 convolution into a common output with room for both. If the two convolutions hold
-the identity, one in the upper and one in the lower channels, their sum is the concatenation. The classifier on it,
-half of each parent's, gives the mean of the parents' scores.
+The third fuses two architectures side by side. This DNA has only sums, no concatenation, so each parent's last
+activation goes through its own 1x1 convolution into a common output. If these hold the identity, one in the upper and
+one in the lower channels, their sum is the concatenation, and half of each classifier gives the mean of the scores.
 
 Differs from the paper: it says only that architectures were fused side by side, not how.
 """

@@ -1,9 +1,7 @@
 """Sequences of the paper's mutations that lead from the initial network to a given architecture.
 
-Two networks have the same architecture if they compute the same function of images and weights and train alike at the
-same learning rate: same graph, activations, filter sizes, strides, channel factors (to nine digits) and primary edges.
-IDs, learning rates, mutability flags, the digits of filter sizes and strides that rounding removes, and the values of
-precedences do not matter.
+Two networks have the same architecture if they compute the same function of images and weights: same graph,
+activations, filter sizes, strides, channel factors (to nine digits) and primary edges.
 
 The mutations' own code is run with a random generator whose draws are chosen (`ChosenDraws`). It records the raw
 numbers behind the draws, and a second generator plays them back (`RecordedDraws`): a seed that happens to give these
@@ -43,8 +41,6 @@ def same_factor(one: float, other: float) -> bool:
 
 
 class _Anonymous(NamedTuple):
-    """A DNA without IDs."""
-
     outline: tuple[object, ...]
     factors: list[float]
     """The channel factors of the convolutions, in the order of the outline."""
@@ -127,7 +123,6 @@ class RecordedDraws(Random):
 
     @property
     def left(self) -> int:
-        """The number of unused numbers."""
         return len(self._numbers)
 
 
@@ -180,7 +175,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     mutation: str
     what: str
-    """A description."""
     numbers: tuple[int | float, ...]
     """The raw numbers that it draws: floats from `random()`, integers from `getrandbits()`."""
 
@@ -292,8 +286,6 @@ class _Builder:
 
 
 class Target(NamedTuple):
-    """A DNA to reach."""
-
     dna: DNA
     note: str | None = None
     """How it differs from the network of that name."""

@@ -1,13 +1,12 @@
 """Networks in torch: images in, a trained and measured model out.
 
-evaluator    from a DNA to its fitness
+evaluator    from a DNA to its fitness; accuracy and inference time
 model        the network of a DNA
 inheritance  weights from one parent or two
 batches      training batches
 trainer      the training of one network
 step_count   how many steps a training takes; the race against the parent
 optimiser    stochastic gradient descent; averaged weights
-measure      accuracy and inference time
 final_test   the test images
 device       threads, memory, device and precision
 weights      weights as bytes
@@ -28,27 +27,13 @@ if TYPE_CHECKING:
     from genepool.nn.weights import MAX_BYTES, from_bytes, read_weights, to_bytes
 
 __all__ = [
-    "TorchEvaluator",
-    "Model",
-    "Activation",
-    "Normaliser",
-    "TrainingRun",
-    "inherit_weights",
-    "test_accuracy",
+    "TorchEvaluator", "Model", "Activation", "Normaliser", "TrainingRun", "inherit_weights", "test_accuracy",
     "test_answers",
     # devices
-    "choose_device",
-    "prepare_process",
-    "gpus",
-    "share_of_gpu",
-    "is_mixed",
-    "versions",
+    "choose_device", "prepare_process", "gpus", "share_of_gpu", "is_mixed", "versions",
     # weights
-    "MAX_BYTES",
-    "from_bytes",
-    "to_bytes",
-    "read_weights",
-]
+    "MAX_BYTES", "from_bytes", "to_bytes", "read_weights",
+]  # fmt: skip
 
 __getattr__ = lazy_names(
     __name__,

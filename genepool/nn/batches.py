@@ -1,8 +1,7 @@
-"""The training batches: shuffled, cropped at random from the padded images, flipped at random.
+"""The training batches: shuffled, cropped at random from the padded images, flipped at random (He et al., 2016).
 
-Follows He et al. (2016), as the paper does: four pixels of padding, a random crop, a horizontal flip. A batch is one
-gather from the memory-mapped pixels and a pure function of the data, the seed and the step's number, so a training can
-be resumed at any step.
+A batch is one gather from the memory-mapped pixels and a pure function of the data, the seed and the step's number, so
+a training can be resumed at any step.
 """
 
 from __future__ import annotations
@@ -43,10 +42,7 @@ class Normaliser:
 
 
 def mirror(pixels: NDArray[np.uint8], which: NDArray[np.bool_]) -> None:
-    """Mirror some of the images (batch, height, width, channels) in place.
-
-    NumPy walks a reversed axis byte by byte, which is four times slower: a third of a small network's step.
-    """
+    """Mirror some of the images (batch, height, width, channels) in place; in NumPy, this is four times slower."""
     places = np.flatnonzero(which)
     pixels[places] = torch.from_numpy(pixels[places]).flip(2).numpy()
 
@@ -57,10 +53,7 @@ not. A tuple, because a class with four named fields would take a hundredth of a
 
 
 class Batches:
-    """The batches of one training on the CPU.
-
-    Differs from the paper if `size` is smaller than the images: the crops are, too.
-    """
+    """The batches of one training on the CPU. Differs from the paper if `size` is smaller than the images."""
 
     def __init__(
         self, data: Dataset, *, batch: int, seed: int, device: torch.device, size: tuple[int, int] | None = None
@@ -142,22 +135,14 @@ class ResidentBatches:
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Return the images and labels of a step; steps are numbered from 0."""
-        numbers = self._numbers(step)
-        order, top, left, flip = (numbers[i] for i in range(4))
-        rows, columns = (
-            self._rows + top[:, None],
-            self._columns.expand(len(order), -1),
-        )
+        numbers = torch.from_numpy(np.stack(self._drawn.drawn(step)))
+        order, top, left, flip = numbers.to(self._rows.device, non_blocking=True)
+        rows, columns = self._rows + top[:, None], self._columns.expand(len(order), -1)
         if self._flip:
             columns = torch.where(flip[:, None] > 0, columns.flip(1), columns)
         columns = columns + left[:, None]
         pixels = self._images.train_pixels[order[:, None, None], rows[:, :, None], columns[:, None, :]]
         return self._normalise.of_tensor(pixels), self._images.train_labels[order]
-
-    def _numbers(self, step: int) -> Tensor:
-        """Return the random numbers of a step on the device; the copy is small and asynchronous."""
-        numbers = torch.from_numpy(np.stack(self._drawn.drawn(step)))
-        return numbers.to(self._rows.device, non_blocking=True)
 
 
 def batches_for(

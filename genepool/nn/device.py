@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,9 +31,8 @@ _LARGEST_MMAP_THRESHOLD = 32 * 2**20 * ctypes.sizeof(ctypes.c_long)
 def prepare_process(threads: int = 1) -> None:
     """Set up the process; call this once, before the first tensor.
 
-    One thread: one worker per core is faster than one worker with all cores, does not collapse when something else
-    runs, and makes sums reproducible. Freed memory is kept: glibc returns large blocks to the system after each layer,
-    and small networks would spend up to half of their time in page faults.
+    One worker per core with one thread each is faster than one worker with all cores, and makes sums reproducible.
+    Freed memory is kept: small networks would spend up to half of their time in page faults.
     """
     # Virtual machines may announce AMX and then kill a process that uses it; only bfloat16 would.
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -52,10 +53,7 @@ def threads(number: int) -> Iterator[None]:
 
 
 def give_memory_back(beyond: int) -> None:
-    """Return freed memory to the system if the process holds more than `beyond` private bytes.
-
-    Otherwise, the memory kept after a large network would add to that of the next one.
-    """
+    """Return freed memory if the process holds more than `beyond` private bytes: the next network needs more."""
     try:
         _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
     except OSError:  # not Linux
@@ -100,10 +98,6 @@ def share_of_gpu(device: torch.device, workers: int) -> int:
 
 def versions() -> dict[str, str]:
     """Return the versions that a result depends on, besides the seeds."""
-    import platform
-
-    import numpy as np
-
     from genepool import __version__
 
     return {
@@ -121,8 +115,6 @@ _WITHOUT = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "
 
 
 class Precision:
-    """The arithmetic of losses and gradients."""
-
     def __init__(self, device: torch.device, *, mixed: bool, kind: torch.dtype | None = None) -> None:
         self._device = device.type
         self._kind = (kind or _fastest(device)) if mixed else torch.float32
@@ -137,7 +129,6 @@ class Precision:
         return None if self.scale is None else torch.stack((self.scale, self._since_growth.float()))
 
     def resume(self, state: Tensor) -> None:
-        """Restore the state of a checkpoint."""
         if self.scale is not None:
             self.scale.copy_(state[0])
             self._since_growth.copy_(state[1])

@@ -1,18 +1,15 @@
 """Weight inheritance (the paper's "Weight Inheritance"), from one parent or two.
 
-The paper copies tensors whose shape did not change (`inherit_weights`). `inherit_function` makes a child start where
-its parent stopped although a mutation changed its shape.
+The paper copies tensors whose shape did not change (`inherit_weights`). Differs from the paper: with
+`inherit_function`, a child starts where its parent stopped although a mutation changed its shape, since training for
+minutes instead of days does not recover from lost layers:
 
-Differs from the paper: there, a tensor whose shape changed is drawn again, and all later layers lose the input that
-they had learned to expect. Training for minutes instead of days does not recover from that. Here
-
-- a widened layer keeps its old outputs and adds new ones that are not used yet: the weights from new channels to old
-  ones start at zero, and learn;
+- a widened layer keeps its outputs; the weights from new channels to old ones start at zero, and learn;
 - a larger filter is the old one with zeros around it, a smaller one its middle;
 - a new convolution passes its input on (a one in the middle of each filter); further channels are drawn as usual;
 - a new normalisation takes scale and shift from one batch of images, so that it undoes itself.
 
-What was cut off, or is negative before a new rectifier, is lost: the child then starts near its parent.
+What was cut off, or is negative before a new rectifier, is lost.
 """
 
 from __future__ import annotations
@@ -119,8 +116,6 @@ def _calibrate(model: Model, parent: Mapping[str, Tensor], images: Tensor) -> No
 
 
 class Mixture(NamedTuple):
-    """The tensors of two parents."""
-
     tensors: dict[str, Tensor]
     second: frozenset[str]
     """The names of tensors that come from the second parent, alone or together with the first."""

@@ -2,9 +2,8 @@
 
 This is not torch.optim, whose import takes over a second in each new process; this one is as fast.
 
-Differs from the paper, which keeps the weights of the last step. Those are a noisy sample; their mean over the last
-steps is closer to the optimum (Polyak averaging over a tail). The moving averages of batch normalisation are not
-averaged with the weights, because activations are not linear in them: a few more batches determine them.
+Differs from the paper, which keeps the weights of the last step: their mean over the last steps is less noisy (Polyak
+averaging over a tail). Batch normalisation's statistics cannot be averaged, so a few more batches determine them.
 """
 
 from __future__ import annotations
@@ -77,20 +76,17 @@ class TailAverage:
                 torch._foreach_lerp_(self.values, self._parameters, 1 / self.count)
 
     def apply(self) -> None:
-        """Make the average the network's weights."""
         with torch.no_grad():
             for parameter, value in zip(self._parameters, self.values, strict=True):
                 parameter.copy_(value)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the tensors that a checkpoint needs."""
         if not self.part:
             return {}
         tensors = {f"average.{i}": value for i, value in enumerate(self.values)}
         return {**tensors, "averaged": torch.tensor([self.count], dtype=torch.float64)}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
-        """Restore the state of a checkpoint."""
         if not self.part:
             return
         self.count = int(tensors["averaged"].item())

@@ -1,13 +1,11 @@
 """How many steps a training takes, and the race against the parent that may change the number.
 
-The number is given, or it is as many steps as there is time for. The speed of a machine varies, so time is checked
-every few steps and the number is decided again if it no longer fits. Every decision is recorded (steps done, steps in
-total): a training with the same decisions, which a TrainingBudget can contain, repeats bit for bit.
+If time limits the steps, it is checked every few steps, since the speed of a machine varies. Every decision is recorded
+(steps done, steps in total): a training with the same decisions repeats bit for bit.
 
-Differs from the paper, where every training runs to its end: a race measures a child once during its training, on some
-of the validation images, and compares it with the accuracy that its parent had when the child was born. A clear loser
-stops, a clear winner trains longer. Errors are compared by their ratio, because a child is further from its end than
-its parent was, and by how much depends on how hard the images are.
+Differs from the paper, where every training runs to its end: a race measures a child once, on some of the validation
+images. A clear loser stops, a clear winner trains longer. Errors are compared by their ratio, because a child is
+further from its end than its parent was, and by how much depends on how hard the images are.
 """
 
 from __future__ import annotations
@@ -32,8 +30,6 @@ FEWEST = 40
 
 
 class StepCount:
-    """The number of steps of one training."""
-
     def __init__(self, budget: TrainingBudget, steps: int, clock: Callable[[], float] = time.perf_counter) -> None:
         self.by_time = budget.seconds > 0 and not budget.step_decisions
         self.steps = 0 if budget.seconds else steps
@@ -48,16 +44,13 @@ class StepCount:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the number of steps is known."""
         return self.steps > 0 or not (self.by_time or self._given)
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the training began."""
         return self._clock() - self._began
 
     def resume(self, decisions: list[tuple[int, int]], steps: int, elapsed: float) -> None:
-        """Continue from a checkpoint."""
         self.decisions, self.steps = decisions, steps
         self._began = self._clock() - elapsed
         self._last = (-1, 0.0)
@@ -67,7 +60,7 @@ class StepCount:
         if done in self._given:
             self._decide(done, self._given[done])
         elif self.by_time and (done % EVERY == 0 or done in FIRST):
-            self._look(done)
+            self._decide_by_time(done)
 
     def pause(self, seconds: float) -> None:
         """Account for time spent on something else: it is used up, but says nothing about the duration of steps."""
@@ -83,7 +76,7 @@ class StepCount:
         self.seconds += max(0.0, self.seconds - self.elapsed) * (factor - 1)
         self._decide(done, done + round((self.steps - done) * factor))
 
-    def _look(self, done: int) -> None:
+    def _decide_by_time(self, done: int) -> None:
         now, (before, then) = self._clock(), self._last
         self._last = (done, now)
         if done == FIRST[0] or before < 0:  # nothing is measured yet
@@ -99,7 +92,7 @@ class StepCount:
         self.decisions.append((done, steps))
 
 
-IMAGES = 500
+RACE_IMAGES = 500
 """Validation images for a race: mostly less than 1 % of the FLOPs of a training."""
 LOSING = 1.4
 """A child with more than this many times its parent's errors loses. Measured with `laptop`, half-way: of 54 children
@@ -118,39 +111,37 @@ def judge(accuracy: float, rival: float) -> Verdict:
     return "longer" if error < WINNING * known else "kept"
 
 
-class Referee:
+class RaceRun:
     """Runs the race of one training; `measure` returns the current accuracy of the network."""
 
     def __init__(self, race: Race | None, step_count: StepCount, measure: Callable[[], float]) -> None:
-        self._race, self._pace, self._measure = race, step_count, measure
+        self._race, self._step_count, self._measure = race, step_count, measure
         self.verdict = race.verdict if race is not None else None
         self.look: tuple[int, float] | None = None
 
     def after(self, done: int) -> None:
         """Update after every step."""
-        race, steps = self._race, self._pace.steps
+        race, steps = self._race, self._step_count.steps
         if race is None or self.verdict is not None or not race.look * steps <= done < steps:
             return
-        began = self._pace.elapsed
+        began = self._step_count.elapsed
         self.look = (done, self._measure())
-        self._pace.pause(self._pace.elapsed - began)
+        self._step_count.pause(self._step_count.elapsed - began)
         self.verdict = judge(self.look[1], race.rival)
         if self.verdict == "stopped":
-            self._pace.stop(done)
+            self._step_count.stop(done)
         elif self.verdict == "longer" and race.stretch > 1:
-            self._pace.stretch(done, race.stretch)
+            self._step_count.stretch(done, race.stretch)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state for a checkpoint."""
         if self._race is None:
             return {}
-        figures = [_VERDICTS.index(self.verdict), *(self.look or (0, 0.0)), self._pace.seconds]
+        figures = [_VERDICTS.index(self.verdict), *(self.look or (0, 0.0)), self._step_count.seconds]
         return {"race": torch.tensor(figures, dtype=torch.float64)}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
-        """Continue from a checkpoint."""
         if self._race is None:
             return
-        verdict, step, accuracy, self._pace.seconds = tensors["race"].tolist()
+        verdict, step, accuracy, self._step_count.seconds = tensors["race"].tolist()
         self.verdict = _VERDICTS[int(verdict)]
         self.look = (int(step), accuracy) if step else None

@@ -19,10 +19,7 @@ _KINDS = {torch.float64: "F64", torch.float32: "F32"}
 
 
 def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return the tensors, on any device, as the same bytes that the safetensors library would write.
-
-    The library itself would need two more copies in memory: one in its order of axes, one of the bytes.
-    """
+    """Return the bytes that the safetensors library would write; it would need two more copies in memory."""
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
     places: dict[str, dict[str, object]] = {}
     end = 0

@@ -30,8 +30,6 @@ class Harness:
 
 
 class UsesHarness:
-    """The base class of contract tests."""
-
     @pytest.fixture
     def harness(self) -> Harness:
         """Return the harness; subclasses override this."""

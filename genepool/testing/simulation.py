@@ -1,8 +1,7 @@
 """A cluster in virtual time: the production worker and population, with training replaced by a model of it.
 
-Many workers share one population in one thread; what happens next is the earliest event. The model predicts how long a
-training takes, from its FLOPs, and a fitness with the properties that matter here: larger networks can reach more, but
-only with training, part of which they may have inherited; a child begins where its parent stopped; results are noisy.
+The model predicts the duration of a training from its FLOPs, and a noisy fitness: larger networks can reach more, but
+only with training, part of which they may have inherited.
 """
 
 from __future__ import annotations
@@ -69,8 +68,6 @@ EMPTY_STEP = 0.005
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a simulation."""
-
     workers: int
     population_size: int
     individuals: int
@@ -91,7 +88,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     memory: int
     """The peak memory of this process in bytes."""
     seconds: float
-    """Real time of the simulation."""
 
 
 class _Worker(Worker):
@@ -104,7 +100,6 @@ class _Worker(Worker):
         return self._jobs.pop() if self._jobs else None
 
     def train(self, job: Job) -> None:
-        """Keep the job."""
         self._jobs.append(job)
 
 
@@ -118,8 +113,6 @@ class _Event(NamedTuple):
 
 
 class Cluster:
-    """A simulated cluster."""
-
     def __init__(self, *, workers: int, rules: Rules, landscape: Landscape, seed: int = 0) -> None:
         self.now = 0.0
         # No worker dies here, and none sends heartbeats while it trains, so none may be taken for dead.
@@ -178,7 +171,6 @@ class Cluster:
         self._schedule(self.now + trained.evaluation.seconds, worker, (job, trained))
 
     def _finish(self, worker: _Worker, job: Job, trained: Trained) -> None:
-        """Store the result of a training and collect the dead."""
         worker.trainer.store(job, trained)
         for individual in worker.population.garbage():
             worker.population.collect(individual)

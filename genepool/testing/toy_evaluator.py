@@ -23,8 +23,6 @@ WEIGHTS_BYTES = 2_000
 
 
 class ToyCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A simulated training between two steps."""
-
     step: int
     state: bytes
 

@@ -9,7 +9,6 @@ the MIT licence in this folder.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -18,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from genepool.data.download import Progress
 from genepool.data.source import Development, Images, Listing
 from genepool.errors import DataError, shown
+
+__all__ = ["LISTING", "Contents", "FashionMini", "Sheet", "digest_of"]
 
 HERE = Path(__file__).parent
 SIDE = 28
@@ -38,14 +38,11 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The contents of `fashion_mini.json`."""
-
     classes: tuple[str, ...]
     parts: dict[str, Sheet]
 
 
 def digest_of(pixels: NDArray[np.uint8]) -> str:
-    """Return the digest of images that a sheet must have."""
     return hashlib.sha256(np.ascontiguousarray(pixels).data).hexdigest()
 
 
@@ -63,7 +60,7 @@ class FashionMini:
         return self._contents.classes
 
     def fingerprint(self) -> str:
-        sheets: Mapping[str, Sheet] = self._contents.parts
+        sheets = self._contents.parts
         return hashlib.sha256("".join(sheets[part].sha256 for part in sorted(sheets)).encode()).hexdigest()
 
     def development(self) -> Development:
@@ -100,10 +97,6 @@ class FashionMini:
         return Images(pixels=pixels, labels=labels)
 
 
-def _open(_data_dir: Path | None, _progress: Progress | None) -> FashionMini:
-    return FashionMini()
-
-
 LISTING = Listing(
     name=FashionMini.name,
     train=6_000,
@@ -114,5 +107,5 @@ LISTING = Listing(
     channels=1,
     classes=10,
     licence="MIT, 2017 Zalando SE",
-    open=_open,
+    open=lambda data_dir, progress: FashionMini(),
 )

@@ -7,28 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from genepool.data.download import Progress, RemoteFile, download
-from genepool.data.official.files import OfficialFile, OfficialFiles, find_official
-from genepool.data.official.formats import CifarLayout, IdxLayout
+from genepool.data.official.files import CifarLayout, IdxLayout, OfficialFiles, find_official
 from genepool.data.paths import data_folder, downloads_folder, stamp
 from genepool.data.source import Development, Images, Listing
 from genepool.errors import DataError, shown
-
-
-class Layout(Protocol):
-    """The layout of a data set's files."""
-
-    @property
-    def train(self) -> tuple[str, ...]: ...
-    @property
-    def test(self) -> tuple[str, ...]: ...
-    def size_of(self, name: str) -> int: ...
-    def decode(self, files: Sequence[OfficialFile]) -> Images: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +24,7 @@ class OfficialSet:
     name: str
     classes: tuple[str, ...]
     flip: bool
-    layout: Layout
+    layout: CifarLayout | IdxLayout
     folders: tuple[str, ...]
     """Possible names of the folder with the files."""
     remote: tuple[RemoteFile, ...]
@@ -231,10 +217,9 @@ FASHION_MNIST = OfficialSet(
 )
 
 
-Triple = tuple[int, int, int]
-
-
-def _listing(published: OfficialSet, *, images: Triple, image: Triple, licence: str) -> Listing:
+def _listing(
+    published: OfficialSet, *, images: tuple[int, int, int], image: tuple[int, int, int], licence: str
+) -> Listing:
     def find(data_dir: Path | None) -> Path | None:
         files = published.find(data_dir)
         return None if files is None else files.place
