@@ -93,26 +93,19 @@ def _in_float32(median: dict[str, float]) -> str:
 )
 @JSON
 def scale(
-    workers: int | None,
-    population: int | None,
-    individuals: int,
-    steps: int,
-    set_point: str,
-    seed: int,
-    curve: Path | None,
-    as_json: bool,
+    workers: int | None, population: int | None, individuals: int, curve: Path | None, as_json: bool, **options: Any
 ) -> None:
     """Simulate a cluster in virtual time: the real worker code on a population in memory, with simulated training."""
     from genepool.evolution import SET_POINTS, Rules
     from genepool.testing.simulation import Cluster, Landscape
 
-    rule = SET_POINTS.get(set_point)
+    rule, landscape = SET_POINTS.get(options["set_point"]), Landscape(steps=options["steps"])
     outcomes = []
     for count, size in [(workers, population or 4 * workers)] if workers else CURVE if curve else SETTINGS:
         wanted = min(individuals, GENERATIONS * size) if curve else individuals
         click.echo(f"{count} workers, a population of {size}, {wanted} individuals ...", err=True)
         rules = Rules(population_size=size, set_point=rule)
-        cluster = Cluster(workers=count, rules=rules, landscape=Landscape(steps=steps), seed=seed)
+        cluster = Cluster(workers=count, rules=rules, landscape=landscape, seed=options["seed"])
         outcomes.append(cluster.run(wanted))
     if curve is not None:
         from genepool.study.plots.studies import draw_scale

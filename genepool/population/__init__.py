@@ -9,34 +9,23 @@ directory/      a population in a directory that any number of workers share
 
 from genepool.population.check import check_directory
 from genepool.population.contract import Population, PopulationView
-from genepool.population.directory import (
-    HEARTBEAT,
-    INFO,
-    LARGEST_TRANSFER,
-    WEIGHTS,
-    Answer,
-    AnswerLost,
-    DirectoryPopulation,
-    DirectoryView,
-    Event,
-    Files,
-    FileServer,
-    HeartbeatMonitor,
-    Known,
-    LogLines,
+from genepool.population.directory import DirectoryPopulation, DirectoryView
+from genepool.population.directory.archive import Event
+from genepool.population.directory.files import Files
+from genepool.population.directory.log import Place
+from genepool.population.directory.manifest import (
     Manifest,
-    Place,
     Published,
-    ServedFiles,
-    Sweep,
     config_versions,
-    printable,
-    publish_config,
     publish_version,
     published,
     read_config,
     read_manifest,
 )
+from genepool.population.directory.names import WEIGHTS, printable
+from genepool.population.directory.served import LARGEST_TRANSFER, Answer, AnswerLost, FileServer, LogLines, ServedFiles
+from genepool.population.directory.shards import Known, Sweep
+from genepool.population.directory.workers import HEARTBEAT, INFO, HeartbeatMonitor
 from genepool.population.individual import (
     FREE,
     STRIKES,
@@ -80,7 +69,6 @@ __all__ = [
     "config_versions",
     "read_config",
     "published",
-    "publish_config",
     "publish_version",
     # for observers
     "Event",

@@ -115,7 +115,7 @@ def folder(tmp_path):
     return place
 
 
-FIRST = [block for block in RUN if block.place.startswith(f"{ORDER[0]}.md:")]
+FIRST = [block for block in blocks(DOCS / f"{ORDER[0]}.md") if block in RUN]
 
 
 @pytest.mark.parametrize("run", [FIRST, pytest.param(RUN, marks=pytest.mark.thorough)], ids=[ORDER[0], "all pages"])

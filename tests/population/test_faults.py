@@ -23,7 +23,7 @@ from genepool.population import (
     Individual,
     State,
     check_directory,
-    publish_config,
+    publish_version,
 )
 from genepool.testing import Clock, make_birth, make_weights
 from tests.support.fake_files import Crash, Disk, FakeFiles, Folder
@@ -208,7 +208,7 @@ OPERATIONS: dict[str, Callable[[World], object]] = {
     "collect": lambda w: w.worker.collect(w.dead),
     "quarantine": lambda w: w.worker.quarantine(w.alive, "files"),
     "heartbeat": lambda w: w.worker.heartbeat("train", 7),
-    "publish_config": lambda w: publish_config(w.files, "/exp", {"odds": 2}),
+    "publish_version": lambda w: publish_version(w.files, "/exp", 2, {"odds": 2}),
 }
 
 

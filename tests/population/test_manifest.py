@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from genepool.errors import PopulationFormatError, StorageError
-from genepool.population import DirectoryPopulation, DirectoryView, Files, publish_config, read_config, read_manifest
+from genepool.population import DirectoryPopulation, DirectoryView, Files, publish_version, read_config, read_manifest
 from genepool.population.directory.manifest import shards_for
 from genepool.testing import make_birth
 
@@ -71,13 +71,13 @@ def test_opening_completes_what_a_crash_left_incomplete(tmp_path: Path) -> None:
 
 def test_the_highest_complete_settings_are_in_force(tmp_path: Path) -> None:
     DirectoryPopulation.establish(tmp_path, population_size=10, tunable={"odds": 1}, files=FAST)
-    assert publish_config(FAST, str(tmp_path), {"odds": 2}) == 2
-    assert publish_config(FAST, str(tmp_path), {"odds": 3}) == 3
+    assert publish_version(FAST, str(tmp_path), 2, {"odds": 2})
+    assert publish_version(FAST, str(tmp_path), 3, {"odds": 3})
     (tmp_path / "config" / "000004.json").write_text('{"odds"')
     (tmp_path / "config" / "notes.txt").write_text("mine")
     assert read_config(FAST, str(tmp_path)) == (3, {"odds": 3})
     assert read_config(FAST, str(tmp_path), 2) == (2, {"odds": 2})
-    assert publish_config(FAST, str(tmp_path), {"odds": 5}) == 5
+    assert publish_version(FAST, str(tmp_path), 5, {"odds": 5})
 
 
 def test_the_reserve_is_released_on_a_full_disk(tmp_path: Path) -> None:

@@ -16,51 +16,7 @@ served          the same system calls, carried out by a server
 doctor          probes whether a file system is suitable
 """
 
-from genepool.population.directory.archive import Event
-from genepool.population.directory.files import Files
-from genepool.population.directory.log import Place
-from genepool.population.directory.manifest import (
-    Manifest,
-    Published,
-    config_versions,
-    publish_config,
-    publish_version,
-    published,
-    read_config,
-    read_manifest,
-)
-from genepool.population.directory.names import WEIGHTS, printable
 from genepool.population.directory.population import DirectoryPopulation
-from genepool.population.directory.served import LARGEST_TRANSFER, Answer, AnswerLost, FileServer, LogLines, ServedFiles
-from genepool.population.directory.shards import Known, Sweep
 from genepool.population.directory.view import DirectoryView
-from genepool.population.directory.workers import HEARTBEAT, INFO, HeartbeatMonitor
 
-__all__ = [
-    "Answer",
-    "AnswerLost",
-    "DirectoryPopulation",
-    "DirectoryView",
-    "Event",
-    "FileServer",
-    "Files",
-    "HEARTBEAT",
-    "HeartbeatMonitor",
-    "INFO",
-    "Known",
-    "LogLines",
-    "LARGEST_TRANSFER",
-    "Manifest",
-    "Place",
-    "Published",
-    "ServedFiles",
-    "Sweep",
-    "WEIGHTS",
-    "config_versions",
-    "printable",
-    "publish_config",
-    "publish_version",
-    "published",
-    "read_config",
-    "read_manifest",
-]
+__all__ = ["DirectoryPopulation", "DirectoryView"]

@@ -236,17 +236,6 @@ class _Note(msgspec.Struct):
     published: Published
 
 
-def publish_config(files: Files, root: str, settings: Mapping[str, Any], note: Published | None = None) -> int:
-    """Publish the next version of the tunable settings; return its number."""
-    while True:
-        try:
-            number = max(config_versions(files, root), default=0) + 1
-        except OSError as error:
-            raise StorageError(f"New settings cannot be published in {root}: {error}; try again.") from error
-        if publish_version(files, root, number, settings, note):
-            return number
-
-
 def publish_version(
     files: Files, root: str, number: int, settings: Mapping[str, Any], note: Published | None = None
 ) -> bool:
