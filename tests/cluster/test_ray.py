@@ -89,7 +89,7 @@ def assert_watched(run: Run) -> None:
     [address] = re.findall(r"http://\S+", run.text())
     client = Client(address)
     [key] = client.keys().values()
-    run.wait_until(lambda: client.standing(key)["rows"] >= 3)
+    run.wait_until(lambda: client.status(key)["rows"] >= 3)
     # One that has just joined shows when the page's server looks again.
     run.wait_until(lambda: len(client.get(f"/api/experiments/{key}/workers")["workers"]) >= WORKERS)
 
