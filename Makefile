@@ -10,7 +10,7 @@ BENCH_VENV := .venv-bench
 BENCH_STAMP := $(BENCH_VENV)/.installed
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup page browser demo docs test test-thorough test-cluster bench-dashboard bench-engines storm check bench bench-engine fuzz format clean \
+.PHONY: help setup page browser demo docs test test-thorough test-cluster bench-dashboard bench-workers storm check bench bench-training fuzz format clean \
   check-export page-lint page-format
 
 help:  ## this list
@@ -88,11 +88,11 @@ storm: $(STAMP)  ## kills and freezes thousands of workers, real ones and simula
 check-export: $(STAMP)  ## exports models and uses them in new environments that have no Genepool: a few minutes
 	$(BIN)/python -m tests.acceptance.exported_models
 
-bench: $(STAMP) $(BENCH_STAMP)  ## how fast networks train and populations evolve here, beside what the machine could do
+bench: $(STAMP) $(BENCH_STAMP)  ## how fast networks train and populations evolve, compared with the machine's limits
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.store $(if $(QUICK),--quick)
 
-# What the benchmark compares with stays out of our own environment: it is no dependency.
+# Optuna, which the benchmark compares with, gets its own environment: it is not a dependency.
 $(BENCH_STAMP): benchmarks/constraints.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/pip install -q -c benchmarks/constraints.txt optuna && touch $@ || \
@@ -104,17 +104,17 @@ check: $(STAMP)  ## lint, format and types, of the page as well where npm is
 	$(BIN)/mypy
 	@$(MAKE) -s page-lint
 
-bench-engine: $(STAMP)  ## training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10
+bench-training: $(STAMP)  ## compare training with a baseline, a hand-tuned loop and the CPU's limit, on CIFAR-10
 	@mkdir -p benchmarks/results
-	$(BIN)/genepool bench engine --out benchmarks/results/engine.json $(if $(QUICK),--quick)
+	$(BIN)/genepool bench training --out benchmarks/results/training-comparison.json $(if $(QUICK),--quick)
 
-bench-dashboard: $(STAMP)  ## the page with 100,000 individuals, and what watching costs: a quarter of an hour on a quiet machine
+bench-dashboard: $(STAMP)  ## the page with 100,000 individuals, and the cost of observing: a quarter of an hour on a quiet machine
 	@$(MAKE) -s page browser
 	$(BIN)/python -m benchmarks.dashboard
 	$(BIN)/python -m benchmarks.observers server
 	$(BIN)/python -m benchmarks.observers workers
 
-bench-engines: $(CLUSTER_STAMP)  ## what Ray costs beside local processes: a quarter of an hour on a quiet machine
+bench-workers: $(CLUSTER_STAMP)  ## compare Ray with local processes: a quarter of an hour on a quiet machine
 	$(BIN)/python -m benchmarks.worker_pools
 
 format: $(STAMP)  ## puts the code into the agreed form

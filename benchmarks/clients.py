@@ -1,4 +1,4 @@
-"""Clients of a dashboard, and the processor time of processes."""
+"""Clients of a dashboard, and the CPU time of processes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Heard:
-    """What a client of the feed has heard."""
+    """What a client of the feed has received."""
 
     bytes = 0
 
 
 @contextlib.contextmanager
 def streaming(address: str) -> Iterator[Heard]:
-    """A program that knows everything and follows the feed."""
+    """A program that reads all documents and follows the feed."""
     heard = Heard()
     (one,) = fetched(f"{address}api/experiments")["experiments"]
     path = f"api/experiments/{one['key']}"
@@ -63,7 +63,7 @@ def browsing(address: str) -> Iterator[Any]:
 
 
 def descendants(process: int) -> list[int]:
-    """Everybody below a process."""
+    """Return all processes below a process."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -78,12 +78,12 @@ def descendants(process: int) -> list[int]:
 
 
 def processor_time(processes: list[int]) -> float:
-    """Seconds that they have taken so far."""
+    """Return the seconds of CPU time that they have used so far."""
     return sum((int(fields[11]) + int(fields[12])) / TICK for fields in map(_stat, processes))
 
 
 def _stat(process: int) -> list[str]:
-    """Fields of the kernel's line about a process, from its state on."""
+    """Return the fields of the kernel's line about a process, from its state on."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 

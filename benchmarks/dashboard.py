@@ -2,8 +2,8 @@
 
     python -m benchmarks.dashboard [--individuals 100000] [--screenshot file.png]
 
-The individuals are real archives of collected ones, with records as large as real ones are, and a population of 1,000
-that is alive; the page runs in headless Chromium, which renders in software. Exit code 1 if a bar is missed.
+The individuals are real archives of collected ones, with records of realistic size, and a living population of 1,000.
+The page runs in headless Chromium, which renders in software. The exit code is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIRST_PAINT, FRAMES_A_SECOND, MEGABYTES = 3.0, 30.0, 400.0
 
 
 def main() -> int:
-    """Prints the figures; tells the exit code."""
+    """Print the figures and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--individuals", type=int, default=100_000)
     parser.add_argument("--screenshot", type=Path)
@@ -46,7 +46,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def served(place: Path) -> Iterator[tuple[str, int]]:
-    """Address and process of a dashboard."""
+    """Start a dashboard; yield its address and process."""
     command = [sys.executable, "-m", "genepool", "dashboard", str(place), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -58,13 +58,13 @@ def served(place: Path) -> Iterator[tuple[str, int]]:
 
 
 def memory(process: int) -> tuple[float, float]:
-    """Resident megabytes now, and at their highest."""
+    """Return the resident megabytes, now and at their peak."""
     facts = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
     return int(facts["VmRSS"].split()[0]) / 1024, int(facts["VmHWM"].split()[0]) / 1024
 
 
 def measure(place: Path, count: int, screenshot: Path | None) -> list[str]:
-    """Everything that is promised of the page; the bars that it missed."""
+    """Measure everything and return the targets that were missed."""
     with served(place) as (address, process):
         began = time.perf_counter()
         key = fetched(f"{address}api/experiments")["experiments"][0]["key"]
@@ -134,7 +134,7 @@ NEAREST = """() => {
 
 
 def fetched(address: str) -> Any:
-    """A document."""
+    """Fetch a document."""
     with urllib.request.urlopen(address) as answer:
         return json.load(answer)
 

@@ -1,10 +1,10 @@
-"""Optuna's journal file storage doing ask and tell, for comparison; runs where Optuna is installed, without genepool.
+"""Optuna's journal file storage with ask and tell, for comparison; runs without genepool where Optuna is installed.
 
     python -m benchmarks.journal seed FILE TRIALS
     python -m benchmarks.journal run FILE PROCESSES SECONDS
 
-Everything is Optuna's default: the journal's lock, the random sampler, one float. The rest of this file finds a Python
-that has Optuna, and asks it.
+Everything is Optuna's default: the journal's lock, the random sampler, one float. The rest of this file finds and
+starts a Python that has Optuna.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ STUDY = "bench"
 
 
 class Journal:
-    """Journals with so many trials, kept in a directory and measured through the Python that has Optuna."""
+    """Journals of a given length in a directory, measured with a Python that has Optuna."""
 
     def __init__(self, python: str, directory: Path) -> None:
         self._python, self._directory = python, directory
 
     def measure(self, trials: int, processes: int, seconds: float) -> Measured:
-        """Trials a second when the journal begins with so many of them."""
+        """Return the trials per second on a journal that starts with that many trials."""
         seeded = self._directory / f"{trials}.journal"
         if not seeded.exists():
             self._ask("seed", seeded, trials)
@@ -45,7 +45,7 @@ class Journal:
 
 
 def python_with_optuna() -> str | None:
-    """Our own Python, or that of `.venv-bench`, which `make bench` makes."""
+    """Return our own Python, or that of `.venv-bench`, which `make bench` makes."""
     if importlib.util.find_spec("optuna"):
         return sys.executable
     other = ROOT / ".venv-bench" / "bin" / "python"
@@ -85,7 +85,7 @@ def ask_tell(study) -> None:
 
 
 def seed(file: str, trials: int) -> None:
-    """A journal as so many trials leave it: what the first one wrote, again and again under new numbers."""
+    """Write a journal with that many trials: the records of the first one, repeated under new numbers."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -1,17 +1,17 @@
-"""What a watching dashboard costs.
+"""The cost of observing an experiment with a dashboard.
 
     python -m benchmarks.observers server [--individuals 1000 10000 100000] [--seconds 60]
     python -m benchmarks.observers workers [--minutes 8] [--records 3000] [--client browser]
 
-`server`: processor time of the server while a client follows an experiment of that size in which two individuals a
-second are born and die; it does not depend on what else the machine does.
+`server`: CPU time of the server while a client follows an experiment of that size in which two individuals per second
+are born and die. It does not depend on other load.
 
-`workers`: throughput of two workers that really train, all individuals alike (the only mutation changes nothing),
-beside some thousand records. Server and client are frozen and woken in turns, so both cases are of the same run, and
+`workers`: throughput of two workers that really train, with identical individuals (the only mutation is `identity`) and
+a few thousand records. Server and client are stopped and continued alternately, so both cases are in the same run, and
 each pair of neighbouring slices gives a ratio. The client is headless Chromium on the same machine, showing the
-population, or with `--client stream` a program that reads the feed. Needs a machine that does nothing else.
+population, or with `--client stream` a program that reads the feed. It needs a quiet machine.
 
-Exit code 1 where it is 2 % or more: of one core for the server, of the throughput for the workers.
+The exit code is 1 at 2 % or more: of one core for the server, of the throughput for the workers.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ ALIVE = 1000
 
 
 def main() -> int:
-    """Prints the figures; tells the exit code."""
+    """Print the figures and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["server", "workers"])
     parser.add_argument("--individuals", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--seconds", type=float, default=60.0, help="of watching each size")
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds per size")
     parser.add_argument("--minutes", type=float, default=8.0, help="of training")
-    parser.add_argument("--records", type=int, default=3_000, help="of dead ones beside those that train")
+    parser.add_argument("--records", type=int, default=3_000, help="records of dead individuals")
     parser.add_argument("--client", choices=["browser", "stream"], default="browser")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="genepool-watching-") as folder:
+    with tempfile.TemporaryDirectory(prefix="genepool-observing-") as folder:
         if asked.what == "server":
             shares = [server_share(Path(folder), count, asked.seconds) for count in asked.individuals]
             return int(max(shares) >= BAR)
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def server_share(folder: Path, count: int, seconds: float) -> float:
-    """The share of one core that the server takes."""
+    """Return the fraction of one core that the server uses."""
     place = folder / str(count)
     large(place, count, min(ALIVE, count // 2))
     crew = [multiprocessing.Process(target=pretend, args=(place, number)) for number in range(WORKERS)]
@@ -95,7 +95,7 @@ def server_share(folder: Path, count: int, seconds: float) -> float:
 
 
 def pretend(place: Path, number: int) -> None:
-    """A worker whose trainings take a second and no processor."""
+    """A worker whose trainings take a second and no CPU time."""
     Experiment.open(place).worker(number, lambda version: ToyEvaluator(steps=10, seconds=1.0), Surroundings()).run()
 
 
@@ -103,9 +103,9 @@ def pretend(place: Path, number: int) -> None:
 
 
 class Slice(NamedTuple):
-    """Some seconds on the wall clock, with or without a dashboard that watches."""
+    """Some seconds of wall-clock time, with or without a dashboard."""
 
-    watched: bool
+    observed: bool
     start: float
     stop: float
     cpu: float
@@ -113,7 +113,7 @@ class Slice(NamedTuple):
 
 
 def workers_loss(folder: Path, minutes: float, records: int, client: str) -> float:
-    """The share of their throughput that workers lose."""
+    """Return the fraction of throughput that workers lose."""
     steps = steps_for(folder)
     place = folder / "experiment"
     with running(place, folder, steps):
@@ -121,13 +121,13 @@ def workers_loss(folder: Path, minutes: float, records: int, client: str) -> flo
             time.sleep(0.2)
         experiment = Experiment.open(place)
         grow(experiment, records, 0)
-        with watching(place, client) as processes:
-            slices = take_turns(processes, minutes)
-    return told(slices, cycles_of(experiment), steps, records, client)
+        with observing(place, client) as processes:
+            slices = alternate(processes, minutes)
+    return printed(slices, cycles_of(experiment), steps, records, client)
 
 
 def command(place: Path, folder: Path, steps: int) -> list[str]:
-    """`genepool run` of individuals that are all alike: a network of ten vertices, on the images that are shipped."""
+    """`genepool run` with identical individuals: a network of ten vertices on the shipped images."""
     (folder / "settings.toml").write_text("[breeding.odds]\nidentity = 1.0\n")
     (folder / "network.json").write_text(encode(ancestor()))
     words = [*("run", place), *("--preset", "faithful"), *("--config", folder / "settings.toml"), *("--steps", steps)]
@@ -136,7 +136,7 @@ def command(place: Path, folder: Path, steps: int) -> list[str]:
 
 
 def steps_for(folder: Path) -> int:
-    """So many that an individual takes as long as it should, because machines differ."""
+    """Return the number of steps that makes an individual take the wanted time on this machine."""
     steps, place = 50, folder / "calibration"
     words = [*command(place, folder, steps), "--individuals", "6"]
     subprocess.run(words, check=True, capture_output=True)
@@ -156,8 +156,8 @@ def running(place: Path, folder: Path, steps: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def watching(place: Path, client: str) -> Iterator[list[int]]:
-    """A dashboard with a client; all processes of both."""
+def observing(place: Path, client: str) -> Iterator[list[int]]:
+    """Start a dashboard with a client; yield all their processes."""
     with served(place) as (address, server), contextlib.ExitStack() as stack:
         before = set(descendants(os.getpid()))
         stack.enter_context(browsing(address) if client == "browser" else streaming(address))
@@ -166,22 +166,22 @@ def watching(place: Path, client: str) -> Iterator[list[int]]:
         yield processes
 
 
-def take_turns(processes: list[int], minutes: float) -> list[Slice]:
-    """Slices in pairs, the order of which changes from pair to pair, so that no drift favours one."""
+def alternate(processes: list[int], minutes: float) -> list[Slice]:
+    """Run slices in pairs, in an order that alternates from pair to pair, so that no drift favours one."""
     slices = []
     for pair in range(max(2, round(60 * minutes / (SLICE + SETTLE) / 2))):
-        for watched in (pair % 2 == 0, pair % 2 == 1):
+        for observed in (pair % 2 == 0, pair % 2 == 1):
             for one in processes:
-                os.kill(one, signal.SIGCONT if watched else signal.SIGSTOP)
+                os.kill(one, signal.SIGCONT if observed else signal.SIGSTOP)
             time.sleep(SETTLE)
             start, cpu = time.time(), processor_time(processes)
             time.sleep(SLICE)
-            slices.append(Slice(watched, start, time.time(), processor_time(processes) - cpu))
+            slices.append(Slice(observed, start, time.time(), processor_time(processes) - cpu))
     return slices
 
 
 def cycles_of(experiment: Experiment) -> list[tuple[float, float]]:
-    """From one result of a worker to its next: an individual with everything around it."""
+    """Yield the times from one result of a worker to its next: an individual with all its overhead."""
     by_worker: dict[str, list[float]] = defaultdict(list)
     for row in experiment.history().finished():
         by_worker[row.result.attempt.partition("-")[2]].append(row.result.finished)
@@ -189,20 +189,20 @@ def cycles_of(experiment: Experiment) -> list[tuple[float, float]]:
 
 
 def throughput(one: Slice, cycles: list[tuple[float, float]]) -> float:
-    """Individuals a second; one that is trained across the border counts by its part."""
+    """Return the individuals per second; one that spans a border counts partly."""
     shares = ((min(b, one.stop) - max(a, one.start)) / (b - a) for a, b in cycles if a < one.stop and b > one.start)
     return sum(shares) / (one.stop - one.start)
 
 
-def told(slices: list[Slice], cycles: list[tuple[float, float]], steps: int, records: int, client: str) -> float:
-    """Prints, and returns the loss."""
+def printed(slices: list[Slice], cycles: list[tuple[float, float]], steps: int, records: int, client: str) -> float:
+    """Print the loss and return it."""
     rates = [throughput(one, cycles) for one in slices]
     ratios = []
     for (first, one), (_, other) in zip(*[iter(zip(slices, rates, strict=True))] * 2, strict=True):
-        ratios.append(one / other if first.watched else other / one)
-    with_it = [rate for one, rate in zip(slices, rates, strict=True) if one.watched]
-    without = [rate for one, rate in zip(slices, rates, strict=True) if not one.watched]
-    cpu = sum(one.cpu for one in slices if one.watched) / sum(one.stop - one.start for one in slices if one.watched)
+        ratios.append(one / other if first.observed else other / one)
+    with_it = [rate for one, rate in zip(slices, rates, strict=True) if one.observed]
+    without = [rate for one, rate in zip(slices, rates, strict=True) if not one.observed]
+    cpu = sum(one.cpu for one in slices if one.observed) / sum(one.stop - one.start for one in slices if one.observed)
     loss = 1 - statistics.median(ratios)
     low, _, high = statistics.quantiles(ratios, n=4)
     print(f"{WORKERS} workers, {steps} steps each, {records} records; client: {client}")

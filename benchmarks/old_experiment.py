@@ -1,6 +1,6 @@
-"""An experiment as it is after long evolution, written in seconds: archives of the dead, and a population that lives.
+"""An experiment as after long evolution, written in seconds: archives of the dead, and a living population.
 
-Records are as large as real ones are. The living have weights, so that workers with a toy evaluator can go on.
+Records have realistic sizes. The living have weights, so that workers with a toy evaluator can continue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ A_DAY = 86400.0
 
 
 def large(place: Path, count: int, alive: int) -> Experiment:
-    """The paper's experiment after so many individuals."""
+    """Make the paper's experiment after that many individuals."""
     words = [
         "data.source=cifar-10",
         "population.durability=fast",
@@ -46,7 +46,7 @@ def large(place: Path, count: int, alive: int) -> Experiment:
 
 
 def grow(experiment: Experiment, count: int, alive: int) -> None:
-    """Adds individuals as if 50 workers had been at it for a day; all but the last ones are dead and collected."""
+    """Add individuals as 50 workers would in a day; all but the last ones are dead and collected."""
     rng, files = random.Random(1), Files(durability="fast")
     texts = [msgspec.Raw(encode_in_a_line(dna)) for dna in _networks(rng)]
     whos = [names.make_who(rng.randbytes) for _ in range(WORKERS)]
@@ -68,12 +68,12 @@ def grow(experiment: Experiment, count: int, alive: int) -> None:
 
 
 def bytes_of(experiment: Experiment) -> int:
-    """The archives on the disk."""
+    """Return the size of the archives on disk."""
     return sum(path.stat().st_size for path in (experiment.path / "workers").rglob("*.log"))
 
 
 def _networks(rng: random.Random) -> list[DNA]:
-    """A line of networks as evolution makes them."""
+    """Return a lineage of networks."""
     found = [first_dna()]
     names = ["insert-convolution", "insert-one-to-one", "add-skip", "alter-number-of-channels", "filter-size"]
     while len(found) < SIZES:
@@ -89,7 +89,7 @@ def _size(progress: float, rng: random.Random) -> int:
 def _birth(
     experiment: Experiment, number: int, moment: float, ids: list[str], rng: random.Random, dna: msgspec.Raw
 ) -> Birth:
-    """Of somebody whose parent is one of the last few thousand."""
+    """Make a birth whose parent is one of the last few thousand."""
     identity = names.make_id(int(1000 * moment), rng.randbytes(10))
     parent = ids[rng.randrange(max(0, len(ids) - 3000), len(ids))] if ids and rng.random() > 0.001 else None
     ids.append(identity)
@@ -118,7 +118,7 @@ def _result(birth: Birth, attempt: str, progress: float, rng: random.Random) -> 
 
 
 def _metrics(progress: float, rng: random.Random) -> dict[str, Any]:
-    """As a training on CIFAR-10 tells them."""
+    """Make metrics like those of a training on CIFAR-10."""
     parameters = int(40 * 10 ** (5 * progress * rng.uniform(0.8, 1.0)))
     return {
         "parameters": parameters,

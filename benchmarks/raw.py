@@ -1,6 +1,6 @@
-"""The machine's limit: the system calls that steps of evolution issue, replayed with nothing around them.
+"""The machine's limit: the system calls of evolutionary steps, replayed without anything around them.
 
-A worker's calls are recorded in one population and replayed, with the same arguments, in a twin of it that was seeded
+A worker's calls are recorded in one population and replayed with the same arguments in a twin of it that was seeded
 with the same names.
 """
 
@@ -53,7 +53,7 @@ BY_DESCRIPTOR: dict[str, Callable[..., Any]] = {
 
 
 class Recorder(Files):
-    """Does as told, and keeps a list of it."""
+    """Makes calls and records them."""
 
     def __init__(self, durability: Durability) -> None:
         super().__init__(durability=durability, urandom=self._random)
@@ -62,7 +62,7 @@ class Recorder(Files):
             setattr(self, name, self._recorded(name, getattr(self, name)))
 
     def taken(self) -> list[Call]:
-        """The calls since this was asked last."""
+        """Return the calls since the last time."""
         taken, self.calls = self.calls, []
         return taken
 
@@ -94,11 +94,11 @@ class Replay:
         self._descriptors: dict[int, int] = {}
 
     def ready(self, calls: list[Call]) -> list[Ready]:
-        """The calls with nothing left to do but to make them."""
+        """Prepare the calls, so that only making them is left."""
         return [_moved(call, self._old, self._new) for call in calls]
 
     def run(self, calls: list[Ready]) -> int:
-        """Makes them. What failed when it was recorded fails again."""
+        """Make the calls. Those that failed when recorded fail again."""
         descriptors = self._descriptors
         for has_descriptor, call, args in calls:
             with suppress(OSError):
@@ -120,9 +120,9 @@ def _moved(call: Call, old: str, new: str) -> Ready:
 
 @dataclass(frozen=True)
 class BesideRaw:
-    """The job of one process: a worker's steps in a population of its own, and in turns the same calls in the twin.
+    """The job of one process: a worker's steps in its own population, alternating with the same calls in the twin.
 
-    Turns are short, so whatever else the machine does hits both alike. Recording costs a step about a hundredth.
+    The periods are short, so that other load affects both alike. Recording costs about 1 % of a step.
     """
 
     root: Path

@@ -1,4 +1,4 @@
-"""The tables and the bars of the store's benchmark."""
+"""The tables and targets of the store benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLAT = 2.0
 
 
 class Figures:
-    """What was measured, by what it was."""
+    """The measurements by name."""
 
     def __init__(self, results: dict[str, Any]) -> None:
         self._figures = results["figures"]
@@ -24,7 +24,7 @@ class Figures:
         self.contestants: int = plan["contestants"]
 
     def rows(self, kind: str) -> list[list[str]]:
-        """The words behind the kind in the name of each figure."""
+        """Return the words after the kind in the name of each figure."""
         return [name.split()[1:] for name in self._figures if name.split()[0] == kind]
 
     def rate(self, *words: object) -> float:
@@ -35,7 +35,7 @@ class Figures:
 
 
 def report(results: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """The text to print, and the bars as data."""
+    """Return the text to print, and the targets as data."""
     figures = Figures(results)
     bars = list(_bars(figures))
     lines = [f"{'met    ' if bar['met'] else 'NOT met'}  {bar['bar']}: {bar['value']:.2f}" for bar in bars]

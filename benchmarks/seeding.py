@@ -1,7 +1,6 @@
 """Fills an experiment with a population of any size in seconds: valid directories, written in bulk.
 
-The same seed gives the same names, so that a second population can be made in which the system calls that were
-recorded in the first make sense.
+The same seed gives the same names, so that system calls recorded in one population can be replayed in a second one.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def ancestor() -> DNA:
 
 
 def settings_for(size: int) -> Settings:
-    """Settings under which evolution goes on for ever and networks neither grow nor shrink."""
+    """Settings under which evolution continues for ever and networks neither grow nor shrink."""
     return changed(
         Settings(),
         {
@@ -56,7 +55,7 @@ def settings_for(size: int) -> Settings:
 
 
 def seed_population(root: Path, size: int) -> Experiment:
-    """An experiment with so many living individuals."""
+    """Make an experiment with that many living individuals."""
     experiment = Experiment.create(root, settings_for(size))
     rng, who, dna = Random(size), names.make_who(Random(size).randbytes), msgspec.Raw(encode(ancestor()).encode())
     files = stored_files({names.WEIGHTS: WEIGHTS})

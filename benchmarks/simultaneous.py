@@ -1,4 +1,4 @@
-"""Measures what several processes do in the same seconds: all are started and ready before the clock is."""
+"""Measures several processes at the same time: all are started and ready before the clock starts."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ class Measured(NamedTuple):
 
 
 Work = Callable[[float], list[Lap]]
-"""Works for so many seconds; a lap for each kind of work, if there are several."""
+"""Works for the given seconds; returns one lap per kind of work."""
 
 
 class Job(Protocol):
-    """What one process does; it is sent there, so it must be picklable."""
+    """The work of one process; it is sent there, so it must be picklable."""
 
     def prepare(self) -> Work:
-        """Does everything that is not measured, and returns what is."""
+        """Do everything that is not measured, and return the function that is."""
         ...
 
 
 def timed(work: Callable[[], int]) -> Lap:
-    """One lap."""
+    """Time one lap."""
     start, cpu = time.perf_counter(), time.process_time()
     count = work()
     return Lap(count, time.perf_counter() - start, time.process_time() - cpu)
 
 
 def total(laps: Sequence[Lap]) -> Lap:
-    """Several laps of one kind of work as one."""
+    """Combine several laps of the same work."""
     return Lap(*(sum(figures) for figures in zip(*laps, strict=True)))
 
 
 def measure(jobs: Sequence[Job], seconds: float) -> list[Measured]:
-    """Runs one process a job; the jobs are alike."""
+    """Run one process per job; the jobs are alike."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(sorted({type(job).__module__ for job in jobs}))
     pipes = [context.Pipe() for _ in jobs]

@@ -21,7 +21,7 @@ WARM_UP = 5
 
 
 class Instant:
-    """Answers at once, with weights of 10 kB; counts the individuals, and so the steps that were not abandoned."""
+    """Answers at once with weights of 10 kB; counts the individuals, and so the steps that were not abandoned."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -35,7 +35,7 @@ class Instant:
 
 
 class Stepper:
-    """One worker that can be told how long to go on."""
+    """One worker that can be run for a given time."""
 
     def __init__(self, root: Path, files: Files) -> None:
         self._evaluator = Instant()
@@ -50,26 +50,26 @@ class Stepper:
         )
 
     def until(self, enough: Callable[[], bool]) -> int:
-        """Steps until it is enough; tells how many individuals were made."""
+        """Step until the condition holds; return the number of individuals made."""
         before = self._evaluator.count
         self._enough = enough
         self._worker.run()
         return self._evaluator.count - before
 
     def steps(self, number: int) -> int:
-        """So many steps."""
+        """Make that many steps."""
         end = self._evaluator.count + number
         return self.until(lambda: self._evaluator.count >= end)
 
     def seconds(self, seconds: float) -> int:
-        """As many steps as fit, but one at least."""
+        """Make as many steps as fit, but at least one."""
         end, before = time.perf_counter() + seconds, self._evaluator.count
         return self.until(lambda: time.perf_counter() >= end and self._evaluator.count > before)
 
 
 @dataclass(frozen=True)
 class Evolve:
-    """The job of one process: evolution steps on a population that it shares with the others."""
+    """The job of one process: evolutionary steps on a population shared with the others."""
 
     root: Path
     durability: Durability

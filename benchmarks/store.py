@@ -1,17 +1,16 @@
-"""How many evolution steps a second the population's directory allows when training costs nothing.
+"""How many evolutionary steps per second the population's directory allows when training costs nothing.
 
-A step is a whole step of `genepool.evolution.Worker`: draw a pair, kill the worse, mutate the better one's DNA, create
+A step is a full step of `genepool.evolution.Worker`: draw a pair, kill the worse, mutate the better one's DNA, create
 the child with its parent's weights linked in, "train" it at no cost, store 10 kB of weights and the result, make it
 alive, archive and remove the dead. Networks have ten vertices, and only mutations that keep this number take part, so
-that a long run costs what a short one does; everything else is as in production, settings looked up at every step
-included. A window may be too short to hold one of the rare sweeps of a large population, which take at most a
-fiftieth of the time.
+that long and short runs cost the same; everything else is as in production, including the lookup of settings at every
+step. A window may be too short for one of the rare sweeps of a large population, which take at most 2 % of the time.
 
-Beside it: the machine's limit (`raw.py`) with one process and with two, each with a population of its own and with
-steps and bare calls in turns of a fraction of a second; and Optuna's journal (`journal.py`) doing ask and tell, in
-turns of seconds. All is repeated in rounds; the figures are medians, and processor time is told too, since it depends
-less on what else the machine does. The comparison with the journal is made twice, on the disk and in memory (/dev/shm),
-since file systems differ in what new files cost them. Prints tables and whether each bar is met, and writes
+It is compared with the machine's limit (`raw.py`) for one and two processes, each with its own population and with
+steps and bare calls alternating several times per second; and with Optuna's journal (`journal.py`) doing ask and tell,
+alternating every few seconds. All is repeated in rounds; the figures are medians. CPU time is reported too, since it
+depends less on other load. The comparison with the journal is made on the disk and in memory (/dev/shm), since file
+systems differ in the cost of new files. Prints tables and whether each target is met, and writes
 benchmarks/results/store.json.
 """
 
@@ -84,7 +83,7 @@ class Bench:
         self._seeded: set[Path] = set()
 
     def run(self) -> dict[Key, list[Measured]]:
-        """Every measurement, round after round."""
+        """Take every measurement, round after round."""
         found: dict[Key, list[Measured]] = defaultdict(list)
         for number in range(self.plan.rounds):
             for task in self._tasks(number):
@@ -94,7 +93,7 @@ class Bench:
         return found
 
     def _tasks(self, number: int) -> Iterator[Task]:
-        """What is compared with each other comes one after the other."""
+        """Yield what is compared with each other consecutively."""
         plan = self.plan
         for level in LEVELS:
             for processes in plan.raw:
@@ -150,7 +149,7 @@ class Bench:
 
 
 def medians(found: dict[Key, list[Measured]]) -> dict[str, Any]:
-    """By the words of the key: steps (or trials) a second and milliseconds of processor time for one."""
+    """Return steps (or trials) per second and milliseconds of CPU time per step, by the words of the key."""
     return {
         " ".join(key): {
             "per_second": statistics.median(one.rate for one in measured),
@@ -162,7 +161,7 @@ def medians(found: dict[Key, list[Measured]]) -> dict[str, Any]:
 
 
 def run(plan: Plan, parent: Path | None) -> dict[str, Any]:
-    """The whole benchmark, in directories that are removed afterwards."""
+    """Run the benchmark in directories that are removed afterwards."""
     python = python_with_optuna() if plan.trials else None
     with ExitStack() as stack:
         places = {DISK: _temporary(stack, parent)}

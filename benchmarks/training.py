@@ -1,4 +1,4 @@
-"""How fast whole training steps are, beside the machine's matrix multiplication, in one interleaved run.
+"""The speed of full training steps relative to a matrix multiplication, in one interleaved run.
 
 One thread, batch 50, images of the shipped data set. Prints medians and writes benchmarks/results/training.json.
 """
@@ -33,7 +33,7 @@ def networks() -> dict[str, DNA]:
 
 
 def per_second(work) -> float:
-    """How often `work` can be done in a second."""
+    """Return how often `work` can be done per second."""
     work()
     count, start = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - start) < SECONDS:

@@ -1,20 +1,19 @@
-"""What an engine costs: local processes, Ray on a shared directory, and Ray through the server of the population.
+"""The worker benchmark: local processes, Ray on a shared directory, and Ray through the server of the population.
 
 Two things are measured, with equal workers on this machine:
 
-* Trainings of about five seconds, all of the same network (the only mutation changes nothing). Throughput is how many
-  individuals a worker finishes between its first result and its last, so it holds the training and everything around
-  it, but not the start of the engine.
-* Steps that cost no training, which is all that an engine and a store can do in a second.
+* Trainings of about five seconds, all of the same network (the only mutation is `identity`). Throughput is the number
+  of individuals that a worker finishes between its first result and its last, so it includes the training and all its
+  overhead, but not the start of the pool.
+* Steps without training: the most that a pool and a store can do per second.
 
-Machines that others share get faster and slower by a fifth within minutes. Engines therefore take turns of half a
-minute, round after round, each time another one first; only engines of the same round are compared, and the median of
-the rounds counts. An engine is started anew for each turn, and its clock begins when every worker has finished
-somebody.
+The speed of shared machines changes by a fifth within minutes. Pools therefore alternate every half minute, round after
+round, each time in another order; only pools of the same round are compared, and the median of the rounds counts. A
+pool is started again each time, and its clock starts when every worker has finished an individual.
 
     python -m benchmarks.worker_pools [--workers 2] [--rounds 6] [--seconds 30] [--out FILE]
 
-Needs `pip install 'genepool[ray]'` and a machine that does nothing else, for a quarter of an hour.
+Needs `pip install 'genepool[ray]'` and a quiet machine for a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ from genepool.experiment import Experiment
 from genepool.experiment.worker_process import accounts_of
 from genepool.population import Files, ServedFiles
 from genepool.workers.ray.nodes import join
-from genepool.workers.ray.service import Line, serve
+from genepool.workers.ray.service import ServiceConnection, serve
 
-ENGINES = {"processes": (), "ray": ("--engine", "ray"), "served": ("--engine", "ray", "--serve-population")}
+POOLS = {"processes": (), "ray": ("--engine", "ray"), "served": ("--engine", "ray", "--serve-population")}
 BARS = {"ray": 0.05, "served": 0.10}
-"""The share of the throughput that an engine may cost."""
+"""The largest acceptable loss of throughput."""
 WANTED = 5.0
 """Seconds of a training."""
 POPULATION = 100
@@ -53,7 +52,7 @@ ZERO = 5.0
 
 
 def command(directory: Path, steps: int, workers: int, *options: object) -> list[str]:
-    """`genepool run` with individuals that are all alike, trained by the paper's rules."""
+    """`genepool run` with identical individuals, trained by the paper's rules."""
     config = directory.parent / "settings.toml"
     config.write_text("[breeding.odds]\nidentity = 1.0\n")
     recipe = ("--preset", "faithful", "--config", config, "--steps", steps, "--population", 4, "--workers", workers)
@@ -61,7 +60,7 @@ def command(directory: Path, steps: int, workers: int, *options: object) -> list
 
 
 def results(directory: Path) -> dict[str, list[float]]:
-    """When each worker finished its trainings."""
+    """Return when each worker finished its trainings."""
     found: dict[str, list[float]] = defaultdict(list)
     for row in Experiment.open(directory).history().finished():
         if row.result is not None:
@@ -70,7 +69,7 @@ def results(directory: Path) -> dict[str, list[float]]:
 
 
 def steps_of_a_training(folder: Path, workers: int) -> int:
-    """Measured with as many workers at once, because machines differ."""
+    """Measure the number of steps with that many workers at once, because machines differ."""
     steps, directory = 2_000, folder / "calibration"
     words = command(directory, steps, workers, "--individuals", 4 * workers, "--time", "10m")
     subprocess.run(words, capture_output=True, check=True)
@@ -78,17 +77,17 @@ def steps_of_a_training(folder: Path, workers: int) -> int:
     return round(steps * WANTED / statistics.median(row.evaluation.seconds for row in rows))
 
 
-class Turn:
-    """`genepool run` with one engine for a while."""
+class PoolRun:
+    """`genepool run` with one pool for a while."""
 
-    def __init__(self, engine: str, directory: Path, steps: int, workers: int) -> None:
-        self._engine, self._directory, self._workers = engine, directory, workers
-        words = command(directory, steps, workers, "--time", "2h", *ENGINES[engine])
+    def __init__(self, pool: str, directory: Path, steps: int, workers: int) -> None:
+        self._pool, self._directory, self._workers = pool, directory, workers
+        words = command(directory, steps, workers, "--time", "2h", *POOLS[pool])
         self._log = directory.with_suffix(".log").open("wb")
         self._process = subprocess.Popen(words, stdout=self._log, stderr=self._log)
 
     def rate(self, seconds: float) -> float:
-        """Individuals a minute, counted for so long; then it is ended."""
+        """Return the individuals per minute during that time, then stop the run."""
         try:
             self._wait_until_warm()
             start = time.time()
@@ -101,41 +100,41 @@ class Turn:
         return rate([[moment for moment in of if start <= moment <= end] for of in results(self._directory).values()])
 
     def _wait_until_warm(self, patience: float = 180.0) -> None:
-        """Until every worker has finished somebody."""
+        """Wait until every worker has finished an individual."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             with suppress(GenepoolError):
                 if len(results(self._directory)) >= self._workers:
                     return
             time.sleep(0.5)
-        raise SystemExit(f"{self._engine}: its workers did not begin in {patience:.0f} s; see {self._log.name}")
+        raise SystemExit(f"{self._pool}: its workers did not start within {patience:.0f} s; see {self._log.name}")
 
 
 def rate(workers: list[list[float]]) -> float:
-    """Individuals a minute of all together, from the first result of each to its last."""
+    """Return the individuals per minute of all workers, from the first result of each to its last."""
     return 60 * sum((len(times) - 1) / (times[-1] - times[0]) for times in workers if len(times) > 1)
 
 
-def in_turn(number: int) -> list[str]:
-    """The engines, another one first in each round."""
-    names = list(ENGINES)
+def rotated(number: int) -> list[str]:
+    """Return the pools, starting with another one in each round."""
+    names = list(POOLS)
     return names[number % len(names) :] + names[: number % len(names)]
 
 
 def round_of_trainings(folder: Path, number: int, steps: int, workers: int, seconds: float) -> dict[str, float]:
-    """Individuals a minute of each engine, one after the other."""
+    """Return the individuals per minute of each pool, one after the other."""
     found: dict[str, float] = {}
-    for engine in in_turn(number):
-        found[engine] = Turn(engine, folder / f"{engine}-{number}", steps, workers).rate(seconds)
-        print(f"round {number + 1}: {engine}: {found[engine]:.2f} a minute", file=sys.stderr, flush=True)
+    for pool in rotated(number):
+        found[pool] = PoolRun(pool, folder / f"{pool}-{number}", steps, workers).rate(seconds)
+        print(f"round {number + 1}: {pool}: {found[pool]:.2f} per minute", file=sys.stderr, flush=True)
     return found
 
 
 def steps_on_ray(ray: Any, root: Path, workers: int, seconds: float, service: Any) -> float:
-    """Steps a second of tasks that begin when all are ready."""
+    """Return the steps per second of tasks that start when all are ready."""
 
     def job(number: int) -> float:
-        files = Files() if service is None else ServedFiles(Line(ray, service))
+        files = Files() if service is None else ServedFiles(ServiceConnection(ray, service))
         stepper = Stepper(root, files)
         stepper.steps(WARM_UP)
         Path(f"{root}.ready-{number}").touch()
@@ -149,47 +148,47 @@ def steps_on_ray(ray: Any, root: Path, workers: int, seconds: float, service: An
 
 
 def round_of_steps(ray: Any, folder: Path, number: int, workers: int, seconds: float) -> dict[str, float]:
-    """Steps a second of each engine, each on a population of its own."""
+    """Return the steps per second of each pool, each on its own population."""
     found: dict[str, float] = {}
-    for engine in in_turn(number):
-        root = folder / f"zero-{engine}-{number}"
+    for pool in rotated(number):
+        root = folder / f"zero-{pool}-{number}"
         seed_population(root, POPULATION)
-        if engine == "processes":
+        if pool == "processes":
             [together] = measure([Evolve(root, "safe")] * workers, seconds)
-            found[engine] = together.rate
+            found[pool] = together.rate
             continue
-        service = serve(ray, str(root), accounts_of) if engine == "served" else None
-        found[engine] = steps_on_ray(ray, root, workers, seconds, service)
+        service = serve(ray, str(root), accounts_of) if pool == "served" else None
+        found[pool] = steps_on_ray(ray, root, workers, seconds, service)
         if service is not None:
             ray.kill(service)
     return found
 
 
 def figures(trained: list[dict[str, float]], zero: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
-    """With what each engine costs beside local processes of the same round: in each round, and the median."""
+    """Add the ratio of each pool to local processes of the same round: per round, and the median."""
     found: dict[str, dict[str, Any]] = {}
-    for engine in ENGINES:
-        costs = [1 - one[engine] / one["processes"] for one in trained]
-        found[engine] = {
-            "a_minute": statistics.median(one[engine] for one in trained),
+    for pool in POOLS:
+        costs = [1 - one[pool] / one["processes"] for one in trained]
+        found[pool] = {
+            "per_minute": statistics.median(one[pool] for one in trained),
             "cost": statistics.median(costs),
             "costs": costs,
-            "steps_a_second": statistics.median(one[engine] for one in zero),
+            "steps_per_second": statistics.median(one[pool] for one in zero),
         }
     return found
 
 
-def told(found: dict[str, dict[str, Any]]) -> str:
-    """The table, and whether the bars are met."""
-    lines = [f"{'engine':10s} {'a minute':>9s} {'cost':>7s} {'steps/s':>8s}   cost in each round"]
-    for engine, of in found.items():
-        rounds = ", ".join(f"{100 * overhead:.1f}" for overhead in of["costs"]) + " %" if engine in BARS else ""
-        numbers = f"{of['a_minute']:9.2f} {100 * of['cost']:5.1f} % {of['steps_a_second']:8.1f}"
-        lines.append(f"{engine:10s} {numbers}   {rounds}".rstrip())
-    for engine, bar in BARS.items():
-        overhead = found[engine]["cost"]
+def printed(found: dict[str, dict[str, Any]]) -> str:
+    """Return the table, and whether the targets are met."""
+    lines = [f"{'pool':10s} {'per minute':>10s} {'cost':>7s} {'steps/s':>8s}   cost in each round"]
+    for pool, of in found.items():
+        rounds = ", ".join(f"{100 * overhead:.1f}" for overhead in of["costs"]) + " %" if pool in BARS else ""
+        numbers = f"{of['per_minute']:10.2f} {100 * of['cost']:5.1f} % {of['steps_per_second']:8.1f}"
+        lines.append(f"{pool:10s} {numbers}   {rounds}".rstrip())
+    for pool, bar in BARS.items():
+        overhead = found[pool]["cost"]
         verdict = "met" if overhead <= bar else "NOT MET"
-        lines.append(f"{engine}: costs {100 * overhead:.1f} % of the throughput, at most {100 * bar:.0f} %: {verdict}")
+        lines.append(f"{pool}: costs {100 * overhead:.1f} % of the throughput, at most {100 * bar:.0f} %: {verdict}")
     return "\n".join(lines)
 
 
@@ -197,8 +196,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--seconds", type=float, default=30.0, help="of a turn")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "engines.json")
+    parser.add_argument("--seconds", type=float, default=30.0, help="seconds per pool and round")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "workers.json")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="genepool-engines-") as temporary:
         folder = Path(temporary)
@@ -207,11 +206,11 @@ def main() -> None:
             round_of_trainings(folder, number, steps, asked.workers, asked.seconds) for number in range(asked.rounds)
         ]
         ray = join("local")
-        zero = [round_of_steps(ray, folder, number, asked.workers, ZERO) for number in range(len(ENGINES))]
+        zero = [round_of_steps(ray, folder, number, asked.workers, ZERO) for number in range(len(POOLS))]
         ray.shutdown()
     found = figures(trained, zero)
     print(f"{asked.workers} workers, trainings of {steps} steps, {asked.rounds} rounds of {asked.seconds:g} s each")
-    print(told(found))
+    print(printed(found))
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     document = {"steps": steps, "workers": asked.workers, "bars": BARS, "figures": found, "zero": zero}
     asked.out.write_text(json.dumps(document, indent=2) + "\n")

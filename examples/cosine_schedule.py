@@ -1,9 +1,9 @@
-"""A training recipe of one's own: a learning rate that falls along half a cosine.
+"""A custom training schedule: a learning rate that falls along half a cosine.
 
     genepool run DIR --plugin examples/cosine_schedule.py --set training.schedule=cosine
 
-A schedule gets the steps done and the steps in all (0 as long as that is not known) and returns a factor of the DNA's
-learning rate. It must be a pure function: a training that another worker takes over asks it again.
+A schedule takes the steps done and the total steps (0 while unknown) and returns a factor for the DNA's learning rate.
+It must be a pure function, because a worker that takes over a training calls it again.
 """
 
 import math

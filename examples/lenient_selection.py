@@ -1,8 +1,8 @@
-"""A selection of one's own: the fitter of two wins, but one time in ten the other does.
+"""A custom selection: the fitter of two wins, except one time in ten.
 
     genepool run DIR --plugin examples/lenient_selection.py --set population.selection=lenient
 
-A selection gets two living, trained individuals; of the pair that it returns the first may reproduce, the second die.
+A selection takes two living individuals. Of the pair that it returns, the first may reproduce and the second may die.
 """
 
 from random import Random

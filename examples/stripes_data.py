@@ -1,9 +1,9 @@
-"""A data set of one's own: grey images of stripes that lie or stand, drawn when they are asked for.
+"""A custom data set: grey images of horizontal or vertical stripes, drawn when the source is opened.
 
     genepool run DIR --plugin examples/stripes_data.py --data stripes
 
-A data set is a listing: what is known of it, and how to open it. What it opens is a source; here one of arrays, of
-which Genepool splits off the validation and the test part by itself.
+A data set is a listing with its facts and a function that opens it as a source. Here the source has arrays, from which
+Genepool splits off validation and test images.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ SOURCES.register("stripes")(
         width=SIZE,
         channels=1,
         classes=2,
-        licence="none needed: drawn, not taken",
+        licence="none needed",
         open=stripes,
     )
 )

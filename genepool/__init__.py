@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genepool.registry import lazy_names
+from genepool.registry import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from genepool.classifier import ImageClassifier
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 __all__ = ["ImageClassifier", "Experiment", "Settings", "preset", "Worker", "Mutation", "DNA", "TrainedModel"]
 
-__getattr__ = lazy_names(
+__getattr__ = _lazy_names(
     __name__,
     {
         "classifier": ["ImageClassifier"],

@@ -19,8 +19,20 @@ from genepool.export import source as safetensors_form
 from tests.support.photographs import photographs
 
 SMALL = dict(
-    time=None, individuals=5, workers=1, settings={"population.size": 4, "training.steps": 60, "breeding.mutations": 6}
+    time=None,
+    settings={
+        "budget.individuals": 5,
+        "workers.count": 1,
+        "population.size": 4,
+        "training.steps": 60,
+        "breeding.mutations": 6,
+    },
 )
+
+
+def small(**settings):
+    """A classifier that trains two individuals, with some other settings."""
+    return ImageClassifier(time=None, settings={**SMALL["settings"], "budget.individuals": 2, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +66,17 @@ def test_a_saved_and_a_pickled_one_answer_the_same(fitted, digits, tmp_path):
         assert np.array_equal(other.predict(x[500:]), fitted.predict(x[500:]))
         assert other.get_params() == fitted.get_params()
         assert other.classes_.dtype == fitted.classes_.dtype
-    assert pickle.loads(pickle.dumps(ImageClassifier(seed=3))).seed == 3
+    assert pickle.loads(pickle.dumps(ImageClassifier(random_state=3))).random_state == 3
 
 
 HOSTILE = {
-    "another parameter": (dict(parameters={"sed": 1}), "not a saved ImageClassifier"),
+    "another parameter": (dict(parameters={"seed": 1}), "not a saved ImageClassifier"),
     "labels without end": (dict(kind="<U400000000"), None),
     "labels of objects": (dict(kind="|O"), "not a saved ImageClassifier"),
     "labels of nothing": (dict(kind="V900000000"), "not a saved ImageClassifier"),
     "no labels": (dict(labels=[]), "not a saved ImageClassifier"),
     "more labels": (dict(labels=["x"] * 11), "other classes than its network"),
-    "plugins": (dict(parameters={"plugins": ["evil.py"], "directory": "evil", "seed": 5}), None),
+    "plugins": (dict(parameters={"plugins": ["evil.py"], "directory": "evil", "random_state": 5}), None),
 }
 
 
@@ -91,7 +103,7 @@ NOTE = {"parameters": {}, "scale": 255.0, "kind": "<U1", "labels": list("0123456
 
 
 def test_what_a_subclass_keeps_is_pickled_too():
-    note = _Noting(seed=3)
+    note = _Noting(random_state=3)
     note.remark_ = "mine"
     assert pickle.loads(pickle.dumps(note)).remark_ == "mine"
 
@@ -109,31 +121,29 @@ def test_it_is_an_estimator(fitted):
         check_is_fitted(copy)
     with pytest.raises(NotFittedError):
         copy.predict(np.zeros((1, 8, 8)))
-    assert copy.set_params(seed=7).seed == 7
-    with pytest.raises(ValueError, match="no parameter 'sed'"):
-        copy.set_params(sed=7)
+    assert copy.set_params(random_state=7).random_state == 7
+    with pytest.raises(ValueError, match="no parameter 'seed'"):
+        copy.set_params(seed=7)
     assert repr(ImageClassifier(time="1h")) == "ImageClassifier(time='1h')"
 
 
 def test_digits_need_not_be_mirrored(digits):
     x, y = digits
-    given = {**SMALL, "individuals": 2}
-    assert prepare(ImageClassifier(**given).fit(x[:60], y[:60] % 2).experiment.source()).flip
-    assert not prepare(ImageClassifier(flip=False, **given).fit(x[:60], y[:60] % 2).experiment.source()).flip
+    assert prepare(small().fit(x[:60], y[:60] % 2).experiment.source()).flip
+    assert not prepare(small(**{"data.flip": False}).fit(x[:60], y[:60] % 2).experiment.source()).flip
 
 
 def test_it_works_in_cross_val_score_with_text_as_labels(digits):
     x, y = digits
     names = np.array(["even", "odd"])[y % 2]
-    scores = cross_val_score(ImageClassifier(**{**SMALL, "individuals": 2}), x[:200], names[:200], cv=2)
+    scores = cross_val_score(small(), x[:200], names[:200], cv=2)
     assert len(scores) == 2 and all(0 <= score <= 1 for score in scores)
 
 
 def test_it_fits_a_folder_and_goes_on_in_its_directory(tmp_path):
     folder = photographs(tmp_path / "images", crops=18)
-    given = {**SMALL, "individuals": 2}
-    first = ImageClassifier(directory=tmp_path / "e", **given).fit(folder)
-    again = ImageClassifier(directory=tmp_path / "e", **{**given, "individuals": 3}).fit(folder)
+    first = small().set_params(directory=tmp_path / "e").fit(folder)
+    again = small(**{"budget.individuals": 3}).set_params(directory=tmp_path / "e").fit(folder)
     assert first.classes_.tolist() == ["dahlia", "temple"]
     assert again.experiment.history().spending().individuals >= 3
     assert set(again.predict(folder / "temple")) <= {"dahlia", "temple"}
@@ -149,11 +159,11 @@ BAD = {
     "too few labels": ((IMAGES, LABELS[:19]), "19 labels"),
     "one class": ((IMAGES, np.zeros(20, dtype=int)), "two classes"),
     "float labels": ((IMAGES, LABELS + 0.5), "Unknown label type: y is continuous; .* integers or text"),
-    "NaN labels": ((IMAGES, np.where(LABELS == 1, np.nan, 0.0)), "y holds NaN"),
+    "NaN labels": ((IMAGES, np.where(LABELS == 1, np.nan, 0.0)), "y contains NaN"),
     "mixed labels": ((IMAGES, np.array(["a", 1] * 10, dtype=object)), "Python objects"),
     "one image": ((IMAGES[:1], LABELS[:1]), r"1 class for 1 sample"),
     "NaN pixels": ((np.full((20, 4, 4), np.nan), LABELS), "not finite"),
-    "one image a class": ((IMAGES[:2], LABELS[:2]), "at least 3 images"),
+    "one image a class": ((IMAGES[:2], LABELS[:2]), "3 or more images"),
     "flat images": ((IMAGES.reshape(20, 16), LABELS), "must have the shape"),
     "objects": ((np.full((20, 4, 4), None), LABELS), "Python objects"),
     "no such folder": (("nowhere/at/all", None), "no folder or file"),
@@ -179,7 +189,7 @@ def test_a_bad_folder_leaves_no_directory(tmp_path):
 def test_labels_of_any_kind_come_back_as_they_were_given(digits):
     x, y = digits
     for labels in ((y % 2).astype(float), np.array(["no", "yes"], dtype=object)[y % 2], y % 2 == 1):
-        fitted = ImageClassifier(**{**SMALL, "individuals": 2}).fit(x[:60], labels[:60])
+        fitted = small().fit(x[:60], labels[:60])
         assert set(fitted.predict(x[60:80])) <= set(labels) and list(fitted.classes_) == sorted(set(labels))
         again = pickle.loads(pickle.dumps(fitted))
         assert again.classes_.dtype == fitted.classes_.dtype and list(again.classes_) == list(fitted.classes_)
@@ -188,15 +198,15 @@ def test_labels_of_any_kind_come_back_as_they_were_given(digits):
 @pytest.mark.thorough
 def test_it_works_in_a_grid_search(digits):
     x, y = digits
-    search = GridSearchCV(ImageClassifier(**{**SMALL, "individuals": 2}), {"seed": [1, 2]}, cv=2)
-    assert search.fit(x[:60], y[:60] % 2).best_params_["seed"] in (1, 2)
+    search = GridSearchCV(small(), {"random_state": [1, 2]}, cv=2)
+    assert search.fit(x[:60], y[:60] % 2).best_params_["random_state"] in (1, 2)
 
 
 def test_a_score_needs_labels_that_are_known(fitted, digits, tmp_path):
     with pytest.raises(ValueError, match="It requires y"):
         fitted.score(digits[0])
     folder = photographs(tmp_path / "images", crops=9)
-    with pytest.raises(ValueError, match=r"'dahlia' in .* is no class that was fitted"):
+    with pytest.raises(ValueError, match=r"'dahlia' in .* is not a class that was fitted"):
         fitted.score(folder)
 
 

@@ -18,9 +18,13 @@ from genepool import ImageClassifier
 
 SMALL = dict(
     time=None,
-    individuals=2,
-    workers=1,
-    settings={"population.size": 2, "training.steps": 60, "training_budget.share": None},
+    settings={
+        "budget.individuals": 2,
+        "workers.count": 1,
+        "population.size": 2,
+        "training.steps": 60,
+        "training_budget.share": None,
+    },
 )
 
 QUICK = {

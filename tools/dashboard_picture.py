@@ -1,8 +1,8 @@
-"""Draws docs/images/dashboard.png, the README's picture of the dashboard, from an experiment:
+"""Draw docs/images/dashboard.png, the README's picture of the dashboard, from an experiment:
 
     genepool run shirts --time 5m && python tools/dashboard_picture.py shirts
 
-The best individual is chosen, so that its ancestors are joined by a line.
+The best individual is selected, so a line joins its ancestors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DRAWN = "window.genepoolCloud?.frames.count > 0 && genepoolCloud.population.orde
 
 
 def main() -> None:
-    """Serves the experiment given, looks at it, and ends."""
+    """Serve the experiment, take the picture and exit."""
     command = [sys.executable, "-m", "genepool", "dashboard", sys.argv[1], "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
         assert server.stdout is not None

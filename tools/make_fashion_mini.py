@@ -1,4 +1,4 @@
-"""Builds the sheets of fashion-mini from the official files of Fashion-MNIST; always the same, pixel for pixel.
+"""Build the sheets of fashion-mini from the official files of Fashion-MNIST, always with identical pixels.
 
     GENEPOOL_DATA=folder python tools/make_fashion_mini.py [target folder]
 
@@ -21,7 +21,7 @@ from genepool.data.fashion_mini import COLUMNS, HERE, SIDE, Contents, Sheet, dig
 
 
 def chosen(images: Images, start: int, stop: int) -> NDArray[np.uint8]:
-    """From the start-th to the stop-th image of each class, class after class."""
+    """Images `start` to `stop` of each class, class by class."""
     members = [np.flatnonzero(images.labels == label)[start:stop] for label in range(10)]
     return images.pixels[np.concatenate(members)]
 
@@ -35,7 +35,7 @@ def write_sheet(pixels: NDArray[np.uint8], folder: Path, part: str) -> Sheet:
 
 
 def build(folder: Path) -> Contents:
-    """Writes the three sheets and the JSON beside them."""
+    """Write the three sheets and their JSON file."""
     source = open_source("fashion-mnist")
     training, held_out = source.development().images, source.held_out()
     parts = {
@@ -53,4 +53,4 @@ def build(folder: Path) -> Contents:
 if __name__ == "__main__":
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
     for part, sheet in build(target).parts.items():
-        print(f"{part}: {sheet.images_per_class} images a class, {(target / sheet.file).stat().st_size:,} bytes")
+        print(f"{part}: {sheet.images_per_class} images per class, {(target / sheet.file).stat().st_size:,} bytes")

@@ -1,8 +1,8 @@
-"""The part of the documentation site that is read off the program itself whenever the site is built (`make docs`).
+"""The generated part of the documentation site, built by `make docs`.
 
-MkDocs calls the functions whose names begin with `on_`. They add whole pages (GENERATED), fill in the tables and files
-that a page asks for by a comment (`<!-- mutations -->`, `<!-- file examples/x.py -->`), and take out of the first lines
-of code blocks what only the tests read (tests/docs/test_blocks.py): `no-run`, `exits`, `file`.
+MkDocs calls the functions whose names begin with `on_`. They add pages (GENERATED), replace comments such as
+`<!-- mutations -->` and `<!-- file examples/x.py -->` by tables and files, and remove the markers of code blocks that
+only the tests read (`no-run`, `exits`, `file`; see tests/docs/test_blocks.py).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from genepool.settings.sections import Field
 
 ROOT = Path(__file__).parent.parent
 STYLE = "h3 code { font-size: 1rem; }\ntd:first-child code { white-space: nowrap; }\n"
-"""Sentences of the program as headings, and names in tables, are no larger than text and not torn apart."""
+"""Messages in headings are as large as text, and names in tables are not wrapped."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Leaves out of the navigation what is not there."""
+    """Remove missing pages from the navigation."""
     docs = ROOT / "docs"
     here = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} | set(GENERATED)
     config.nav = _present(config.nav or [], here)
@@ -50,7 +50,7 @@ def _present(nav: list[Any], here: set[str]) -> list[Any]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages that no file in docs/ has."""
+    """Add the generated pages."""
     for name, write in GENERATED.items():
         files.append(File.generated(config, name, content=write()))
     files.append(File.generated(config, "style.css", content=STYLE + HtmlFormatter().get_style_defs(".highlight")))
@@ -58,7 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fills in what a page asks for."""
+    """Replace the comments of a page and remove its markers."""
     for word, write in TABLES.items():
         markdown = markdown.replace(f"<!-- {word} -->", write())
     markdown = re.sub(r"<!-- file (\S+) -->", lambda found: _shown_file(found[1]), markdown)
@@ -75,7 +75,7 @@ def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Within code a bar ends no cell, and a backslash before it would be shown."""
+    """Escape bars, except in code, where a bar does not end a cell and a backslash would be visible."""
     return text if text.startswith("`") else text.replace("|", "\\|")
 
 
@@ -83,27 +83,27 @@ def _cell(text: str) -> str:
 
 
 def command_line() -> str:
-    """Every verb with its arguments and options, as click knows them."""
+    """Every command with its arguments and options."""
     intro = (
         "# Command line\n\n"
-        "Exit codes: 0, done; 1, the answer is no (`check`, `doctor`, `replay`, `predict`) or a fault of ours; 2, bad\n"
-        "input, told in one sentence on standard error; 130, ended by Ctrl-C with nothing to show for it.\n"
-        "`genepool VERB --help` prints what this page says."
+        "Exit codes: 0 for success; 1 for a negative answer (`check`, `doctor`, `replay`, `predict`) or a bug; 2 for\n"
+        "bad input, with one sentence on standard error; 130 after Ctrl-C without a result.\n"
+        "`genepool COMMAND --help` prints the same text."
     )
-    return "\n\n".join([intro, *_verbs(cli, click.Context(cli, info_name="genepool"))])
+    return "\n\n".join([intro, *_commands(cli, click.Context(cli, info_name="genepool"))])
 
 
-def _verbs(group: click.Group, above: click.Context) -> Iterator[str]:
+def _commands(group: click.Group, above: click.Context) -> Iterator[str]:
     for name in group.list_commands(above):
         command = group.get_command(above, name)
         assert command is not None
         ctx = click.Context(command, info_name=name, parent=above)
-        yield _verb(command, ctx)
+        yield _command(command, ctx)
         if isinstance(command, click.Group):
-            yield from _verbs(command, ctx)
+            yield from _commands(command, ctx)
 
 
-def _verb(command: click.Command, ctx: click.Context) -> str:
+def _command(command: click.Command, ctx: click.Context) -> str:
     usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
     records = [p.get_help_record(ctx) for p in command.get_params(ctx) if isinstance(p, click.Option)]
     rows = [(f"`{names}`", text) for names, text in filter(None, records) if "--help" not in names]
@@ -198,7 +198,7 @@ def departures_table() -> str:
 
 
 def mutations_table() -> str:
-    """Every mutation that comes with Genepool, the paper's first."""
+    """Every built-in mutation, the paper's first."""
     laptop = PRESETS["laptop"].breeding.odds or {}
     names = [*ELEVEN, *(name for name in MUTATIONS if name not in ELEVEN)]
     rows = [

@@ -8,8 +8,7 @@ observer   one experiment under observation: its table, and single records on re
 workers    the workers and their heartbeats
 status     the status of an experiment
 lineage    the chain of mutations that led to an individual
-progress   what the figures are drawn from
-pareto     the Pareto front
+progress   what the figures are drawn from; the Pareto front
 """
 
 from genepool.analysis.history import History, Row
@@ -24,17 +23,18 @@ from genepool.analysis.lineage import (
     lineage,
 )
 from genepool.analysis.observer import Observer
-from genepool.analysis.pareto import Point, front
 from genepool.analysis.progress import (
     Annotation,
     Box,
     Change,
     Diagram,
     Dot,
+    Point,
     diagram,
     dots,
     figure_annotations,
     four_ancestors,
+    front,
 )
 from genepool.analysis.spending import Interval, Ledger, Overhead, Stopwatch, spending
 from genepool.analysis.status import Best, Rate, Records, Status, Terms, records_of, status_of

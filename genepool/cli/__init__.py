@@ -15,6 +15,8 @@ import click
 from genepool import __version__
 from genepool.errors import GenepoolError
 
+__all__ = ["VERBS", "cli", "main"]
+
 VERBS = {
     "run": "Evolve: create an experiment, or go on with one.",
     "worker": "One more worker for an experiment, on any machine that sees its directory.",
@@ -40,13 +42,23 @@ VERBS = {
     "dna": "Show, mutate and write networks' DNA.",
     "reach": "The mutations that lead to a known architecture.",
     "train": "Train one network.",
-    "bench": "Measure: the engine on this machine, the scale of a simulated cluster.",
+    "bench": "Measure training on this machine, or the scale of a simulated cluster.",
 }
 
 
-FUNCTIONS = {"set": "set_", "import": "import_"}
-"""Of verbs whose names mean something else in Python."""
-FILES = {"import": "import_", "intervene": "set", "doctor": "check", "gc": "check"}
+_FUNCTIONS = {"set": "set_", "import": "import_"}
+"""Functions of commands whose names are taken in Python."""
+_FILES = {
+    "import": "export",
+    "ensemble": "export",
+    "replay": "lineage",
+    "intervene": "set",
+    "migrate": "set",
+    "worker": "launch",
+    "report": "status",
+    "doctor": "check",
+    "gc": "check",
+}
 
 
 class _BadInput(click.ClickException):
@@ -65,7 +77,7 @@ class _Verbs(click.Group):
         if name not in VERBS:
             return None
         command: click.Command = getattr(
-            import_module(f"genepool.cli.{FILES.get(name, name)}"), FUNCTIONS.get(name, name)
+            import_module(f"genepool.cli.{_FILES.get(name, name)}"), _FUNCTIONS.get(name, name)
         )
         return command
 

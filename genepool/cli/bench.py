@@ -1,4 +1,4 @@
-"""`genepool bench`: what this program can do, measured."""
+"""`genepool bench`: benchmarks of training and of a simulated cluster."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from genepool.testing.simulation import Outcome
 
 SETTINGS = ((250, 1_000), (10_000, 40_000))
-"""Workers and population: the paper's, and a cluster forty times as large."""
+"""Workers and population of the paper, and of a cluster forty times as large."""
 
 CURVE = tuple((workers, 4 * workers) for workers in (10, 100, 250, 1_000, 10_000))
 GENERATIONS = 25
-"""Of each cluster on the curve, at most: small ones would otherwise have far larger networks than the others."""
+"""The most generations of a cluster on the curve; small ones would otherwise evolve far larger networks."""
 
 
 @click.group()
 def bench() -> None:
-    """Measure: the engine on this machine, the scale of a simulated cluster."""
+    """Measure training on this machine, or the scale of a simulated cluster."""
 
 
 @bench.command()
@@ -32,22 +32,21 @@ def bench() -> None:
 @click.option("--quick", "--short", is_flag=True, help="Fewer and shorter measurements: under a minute.")
 @click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1))
 @click.option(
-    "--out", default="bench-engine.json", show_default=True, type=click.Path(path_type=Path, dir_okay=False),
-    help="Where all figures are written.",
+    "--out", default="bench-training.json", show_default=True, type=click.Path(path_type=Path, dir_okay=False),
+    help="File for all figures.",
 )  # fmt: skip
 @JSON
-def engine(data_dir: Path | None, quick: bool, repetitions: int, out: Path, as_json: bool) -> None:
-    """Training beside the ordinary way, a hand-tuned loop and the machine's limit, on CIFAR-10, in one run."""
+def training(data_dir: Path | None, quick: bool, repetitions: int, out: Path, as_json: bool) -> None:
+    """Compare training with a baseline, a hand-tuned loop and the CPU's limit, on CIFAR-10, in one run."""
     from genepool.data import SOURCES, require_writable
-    from genepool.testing.bench.rounds import train_individuals
     from genepool.testing.bench.training import Benchmark
 
     found = SOURCES.get("cifar-10").find(data_dir)  # type: ignore[misc]
     if found is None:
-        raise DataError("CIFAR-10 is not on this machine; run `genepool data fetch cifar-10`, or give --data-dir.")
+        raise DataError("CIFAR-10 is not on this machine; run `genepool data fetch cifar-10` or give --data-dir.")
     require_writable(out)
-    tell = lambda text: click.echo(text, err=True)  # noqa: E731
-    results = Benchmark(Path(found), train_individuals, repetitions=repetitions, quick=quick, tell=tell).run()
+    progress = lambda text: click.echo(text, err=True)  # noqa: E731
+    results = Benchmark(Path(found), repetitions=repetitions, quick=quick, progress=progress).run()
     out.write_text(json_text(results))
     click.echo(json_text(results) if as_json else _page(results, out))
 
@@ -59,10 +58,10 @@ def _page(results: dict[str, Any], out: Path) -> str:
     ]
     lines = [table(["against", "ratio", "bar", ""], rows), ""]
     kernels = {name.removeprefix("kernels "): share for name, share in results["medians"].items() if "kernels" in name}
-    told = ", ".join(f"{name} {share:.2f}" for name, share in kernels.items())
-    lines += [f"torch's convolutions alone, with nothing between them, reach of the matrix multiplication: {told}"]
+    listed = ", ".join(f"{name} {share:.2f}" for name, share in kernels.items())
+    lines += [f"torch's convolutions alone, relative to the matrix multiplication: {listed}"]
     if results["mixed"]:
-        lines += [f"trained in bfloat16, at which this processor is faster; {_in_float32(results['medians'])}"]
+        lines += [f"trained in bfloat16, which is faster on this CPU; {_in_float32(results['medians'])}"]
     if facts := results["accuracy"]:
         lines += [
             f"{facts['network']} after {facts['steps']} steps: ours {percent(facts['ours_mean'])} "
@@ -74,46 +73,39 @@ def _page(results: dict[str, Any], out: Path) -> str:
 
 
 def _in_float32(median: dict[str, float]) -> str:
-    """What that would reach against the ordinary way."""
+    """Return the ratios to the baseline in float32."""
     found = {name.removeprefix("float32 "): seconds for name, seconds in median.items() if name.startswith("float32 ")}
-    told = (f"{what} steps {median[f'ordinary {what}'] / seconds:.2f}" for what, seconds in found.items())
-    return "in float32, against the ordinary way: " + (", ".join(told) or "not measured")
+    ratios = (f"{what} steps {median[f'baseline {what}'] / seconds:.2f}" for what, seconds in found.items())
+    return "in float32, relative to the baseline: " + (", ".join(ratios) or "not measured")
 
 
 @bench.command()
-@click.option("--workers", type=click.IntRange(1), help="One cluster of so many, not the two usual ones.")
+@click.option("--workers", type=click.IntRange(1), help="Size of one cluster, instead of the two default ones.")
 @click.option("--population", type=click.IntRange(2), help="Individuals to keep.  [default: four times the workers]")
 @click.option("--individuals", default=100_000, show_default=True, type=click.IntRange(1), help="Individuals to train.")
 @click.option(
     "--steps", default=25_600, show_default=True, type=click.IntRange(1), help="Training steps of each individual."
 )
 @click.option("--set-point", default="paper", show_default=True, help="The rule that keeps the population's size.")
-@click.option("--seed", default=0, show_default=True, help="Of random numbers.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
 @click.option(
     "--curve", type=click.Path(path_type=Path, dir_okay=False), help="Draw clusters of 10 to 10,000 workers here."
 )
 @JSON
 def scale(
-    workers: int | None,
-    population: int | None,
-    individuals: int,
-    steps: int,
-    set_point: str,
-    seed: int,
-    curve: Path | None,
-    as_json: bool,
+    workers: int | None, population: int | None, individuals: int, curve: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """A cluster in virtual time: the real worker code on a population in memory, training replaced by a cost model."""
+    """Simulate a cluster in virtual time: the real worker code on a population in memory, with simulated training."""
     from genepool.evolution import SET_POINTS, Rules
     from genepool.testing.simulation import Cluster, Landscape
 
-    rule = SET_POINTS.get(set_point)
+    rule, landscape = SET_POINTS.get(options["set_point"]), Landscape(steps=options["steps"])
     outcomes = []
     for count, size in [(workers, population or 4 * workers)] if workers else CURVE if curve else SETTINGS:
         wanted = min(individuals, GENERATIONS * size) if curve else individuals
         click.echo(f"{count} workers, a population of {size}, {wanted} individuals ...", err=True)
         rules = Rules(population_size=size, set_point=rule)
-        cluster = Cluster(workers=count, rules=rules, landscape=Landscape(steps=steps), seed=seed)
+        cluster = Cluster(workers=count, rules=rules, landscape=landscape, seed=options["seed"])
         outcomes.append(cluster.run(wanted))
     if curve is not None:
         from genepool.study.plots.studies import draw_scale

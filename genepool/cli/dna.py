@@ -38,7 +38,7 @@ def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> Non
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--mutation", help="Its name.  [default: one of the paper's eleven, at random]")
 @click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="How many, one after another.")
-@click.option("--seed", default=0, show_default=True, help="Of random numbers.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
 @PLUGIN
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with the mutations' names beside the DNA.")

@@ -1,4 +1,4 @@
-"""`genepool export`: a trained model to take away."""
+"""`genepool export`, `import` and `ensemble`: trained models as files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DIRECTORY, FORCE, FORMAT, JSON, PLUGIN, json_text
-from genepool.cli.text import percent
+from genepool.cli.text import percent, table
 
 
 @click.command()
@@ -58,3 +58,85 @@ def export(
         f"checked              answers like the original on {written.checked_images:,} validation images "
         f"(probabilities within {written.largest_difference:.1g})"
     )
+
+
+@click.command("import")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="DNA file to write: X.json."
+)
+@click.option("--member", type=click.IntRange(1), help="Which network of an ensemble.")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
+    """Writes the DNA in an exported MODEL (.pt2, .onnx or a source folder) to X.json and its weights to X.safetensors.
+
+    Nothing in the model is run: a changed model.py changes nothing here. What is written has answered like the model.
+    """
+    from genepool.data import require_writable, save_file
+    from genepool.dna import codec
+    from genepool.errors import DataError, shown
+    from genepool.experiment import from_model
+
+    if out.suffix != ".json":
+        raise DataError(f"The name '{shown(out)}' must end in .json; the weights go beside it.")
+    weights = out.with_suffix(".safetensors")
+    for path in (out, weights):
+        require_writable(path)
+        if path.exists() and not force:
+            raise DataError(f"'{shown(path)}' already exists; choose another name with --out or add --force.")
+    start = from_model(model, member)
+    save_file(weights, start.weights or b"", "weights")
+    save_file(out, codec.encode(start.dna).encode() + b"\n", "DNA")
+    click.echo(f"network  {start.dna.in_a_line()}")
+    click.echo(f"images   {'x'.join(map(str, start.image or ()))}, {len(start.classes)} classes")
+    click.echo(f"DNA      {out}")
+    click.echo(f"weights  {weights}")
+
+
+@click.command()
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--top", default=2, show_default=True, type=click.IntRange(1), help="Networks of each experiment.")
+@FORMAT
+@click.option("--out", type=click.Path(path_type=Path), help="File or folder to write.  [default: ensemble.pt2]")
+@FORCE
+@DATA_DIR
+@JSON
+def ensemble(
+    directories: tuple[Path, ...],
+    top: int,
+    name: str,
+    out: Path | None,
+    force: bool,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Takes the fittest networks of each experiment DIR and has them answer together.
+
+    Test accuracies are told for each network, for their majority vote and for their averaged probabilities. The model
+    that is written averages; nothing is trained any further.
+    """
+    from genepool.data import prepare
+    from genepool.experiment import Experiment, check_same_data, make_ensemble
+    from genepool.export import check_target
+
+    experiments = [Experiment.open(directory) for directory in directories]
+    check_same_data(experiments)
+    target = check_target("ensemble", name, out, force)
+    with download_progress() as progress:
+        source = experiments[0].source(data_dir, progress)
+    made = make_ensemble(experiments, top=top, source=source, data=prepare(source), name=name, target=target)
+    if as_json:
+        click.echo(json_text(made))
+        return
+    rows = [[m.experiment, m.id, percent(m.validation_accuracy), percent(m.test_accuracy)] for m in made.members]
+    rows.append(["majority vote", "", "", percent(made.vote_test_accuracy)])
+    rows.append(
+        [
+            "averaged probabilities",
+            "",
+            percent(made.average_validation_accuracy),
+            percent(made.average_test_accuracy),
+        ]
+    )
+    click.echo(table(["experiment", "individual", "validation", "test"], rows, left=2))
+    click.echo(f"\nwritten  {made.path}")

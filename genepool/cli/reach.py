@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHORT = 30
 """Steps that are printed without being asked for."""
 SHOWN = 10
-"""Of longer sequences."""
+"""The number of steps printed of a longer sequence."""
 
 
 @click.command()

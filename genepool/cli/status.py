@@ -1,4 +1,4 @@
-"""`genepool status`: the status of an experiment."""
+"""`genepool status` and `report`: the status of an experiment, and a page with its figures."""
 
 from __future__ import annotations
 
@@ -82,3 +82,18 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"escape       {facts['escape']}"
     for done in facts["interventions"]:
         yield f"intervention {moment(done['when'])}, by {done['who']}: {done['what']}"
+
+
+@click.command()
+@click.argument("place", metavar="DIR|STUDY", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.  [default: report, in DIR]"
+)
+def report(place: Path, out: Path | None) -> None:
+    """Writes a page (HTML) and a text (Markdown) on an experiment or a study, with figures (PNG, SVG) and rows (CSV).
+
+    Nothing is trained or tested for it; the same experiment or study gives the same report.
+    """
+    from genepool.study.report import write_report
+
+    click.echo(f"report  {write_report(place, out)}")

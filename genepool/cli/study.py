@@ -1,4 +1,4 @@
-"""`genepool study`: a plan of experiments, run one after another, with a table and a figure at the end."""
+"""`genepool study`: run a plan of experiments and report on it."""
 
 from __future__ import annotations
 
@@ -7,111 +7,96 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from genepool.cli.options import DATA_DIR, DEVICE, JSON
+from genepool.cli.options import DATA_DIR, DEVICE, FOLDER, JSON, json_text, settings_of, split
+from genepool.cli.text import amount, percent, span, table
 
 if TYPE_CHECKING:
     from genepool.experiment import Experiment
     from genepool.study import Line, StudyPlan
 
 EVERY = 20.0
-"""Seconds between two lines about what goes on."""
+"""Seconds between two lines of progress."""
+
+
+class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that are not settings."""
+
+    out: Path | None
+    scale: str
+    repeats: int | None
+    only: tuple[str, ...]
+    data_dir: Path | None
+    device: str
+    as_json: bool
 
 
 @click.command()
 @click.argument("plan", required=False)
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.  [default: studies/PLAN]"
-)
-@click.option("--scale", default="laptop", show_default=True, help="How large it is: laptop or paper.")
-@click.option("--data", help="Another data set than the plan's: a name, a folder of images or a .npz file.")
-@click.option("--repeats", type=click.IntRange(1), help="Another number than the plan's.")
-@click.option("--only", multiple=True, metavar="ARM", help="Only this arm; may be repeated.")
-@click.option("--flops", type=float, help="Another budget than the plan's, in FLOPs: 1e15.")
-@click.option("--time", "seconds", help="Another budget than the plan's, in time: 90s, 10m, 2h.")
+@click.option("--out", type=FOLDER, help="Folder to write.  [default: studies/PLAN]")
+@click.option("--scale", default="laptop", show_default=True, help="The plan's scale: laptop or paper.")
+@click.option("--data", "data__source", help="Data set, folder of images or .npz file.  [default: the plan's]")
+@click.option("--repeats", type=click.IntRange(1), help="Experiments per arm.  [default: the plan's]")
+@click.option("--only", multiple=True, metavar="ARM", help="Run only this arm; may be repeated.")
+@click.option("--flops", "budget__flops", type=float, help="Budget in FLOPs, like 1e15.  [default: the plan's]")
+@click.option("--time", "budget__time", help="Budget in time, like 90s, 10m or 2h.  [default: the plan's]")
 @DATA_DIR
 @DEVICE
 @JSON
-def study(
-    plan: str | None,
-    out: Path | None,
-    scale: str,
-    data: str | None,
-    repeats: int | None,
-    only: tuple[str, ...],
-    flops: float | None,
-    seconds: str | None,
-    data_dir: Path | None,
-    device: str,
-    as_json: bool,
-) -> None:
-    """Runs the experiments of PLAN, a shipped one or a .toml file of yours; started again, it goes on where it was.
+def study(plan: str | None, **given: Any) -> None:
+    """Run the experiments of PLAN, a shipped one or your own .toml file; started again, it continues.
 
-    Without a PLAN the shipped ones are listed. The best of each experiment is chosen by validation accuracy, its test
-    accuracy is reported, and the statistics are those that the plan named before anything ran.
+    Without a PLAN the shipped ones are listed. The best network of each experiment is chosen by validation accuracy;
+    its test accuracy is reported, with the statistics that the plan named before anything ran.
     """
-    from genepool.cli.options import json_text
-    from genepool.settings import seconds as parsed
-    from genepool.study import begin_study, findings, lines, read_plan, run_study
+    from genepool.study import begin_study, findings, lines, narrowed, read_plan, run_study
     from genepool.study.report import write_report
 
     if plan is None:
         click.echo(_shipped())
         return
-    if data is not None and Path(data).exists():
-        data = str(Path(data).resolve())  # workers may run in another folder
-    changes = {"data.source": data, "budget.flops": flops, "budget.time": parsed(seconds) if seconds else None}
-    chosen = _narrowed(read_plan(plan, scale), repeats, only, {name: v for name, v in changes.items() if v is not None})
-    folder = out or Path("studies") / (Path(plan).stem + ("" if scale == "laptop" else f"-{scale}"))
+    options, settings = split(StudyOptions, given)
+    changes = _changes(settings)
+    chosen = narrowed(read_plan(plan, options.scale), repeats=options.repeats, arms=options.only, changes=changes)
+    scale = "" if options.scale == "laptop" else f"-{options.scale}"
+    folder = options.out or Path("studies") / (Path(plan).stem + scale)
     begin_study(chosen, folder)
-    click.echo(_announced(chosen), err=True)
-    outcomes = run_study(chosen, folder, data_dir=data_dir, device=device, look=_Teller())
-    written = write_report(folder)
-    found = lines(outcomes)
-    if as_json:
-        click.echo(json_text(found))
+    click.echo(_announcement(chosen), err=True)
+    outcomes = run_study(chosen, folder, data_dir=options.data_dir, device=options.device, look=_ProgressLine())
+    report = write_report(folder)
+    if options.as_json:
+        click.echo(json_text(lines(outcomes)))
         return
-    said = "\n".join(f"{what}: {value}" for what, value in findings(chosen.statistics, outcomes))
-    click.echo(f"{_page(found)}\n\n{said}\n\nreport  {written}")
+    results = "\n".join(f"{what}: {value}" for what, value in findings(chosen.statistics, outcomes))
+    click.echo(f"{_page(lines(outcomes))}\n\n{results}\n\nreport  {report}")
 
 
-def _announced(plan: StudyPlan) -> str:
-    """What is about to be done, and how it will be judged."""
-    from genepool.study.statistics import description
+def _changes(settings: dict[str, Any]) -> dict[str, Any]:
+    from genepool.settings import seconds
+
+    changes = settings_of(settings)
+    if "budget.time" in changes:
+        changes["budget.time"] = seconds(changes["budget.time"])
+    if "data.source" in changes and Path(changes["data.source"]).exists():
+        changes["data.source"] = str(Path(changes["data.source"]).resolve())  # workers may run in another folder
+    return changes
+
+
+def _announcement(plan: StudyPlan) -> str:
+    """The plan and its statistics, before anything runs."""
+    from genepool.study import description
 
     data = plan.settings_of(next(iter(plan.arms)), 1).data.source
-    judged = "\n".join(f"  {name}: {description(name)}" for name in plan.statistics)
+    statistics = "\n".join(f"  {name}: {description(name)}" for name in plan.statistics)
     return (
         f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}, data {data}\n"
-        f"Statistics, decided now:\n{judged}"
+        f"Statistics, decided now:\n{statistics}"
     )
 
 
-def _narrowed(plan: StudyPlan, repeats: int | None, only: tuple[str, ...], changes: dict[str, Any]) -> StudyPlan:
-    """The plan with what the command line says."""
-    import msgspec
-
-    from genepool.errors import SettingsError
-    from genepool.registry import nearest
-
-    for arm in only:
-        if arm not in plan.arms:
-            raise SettingsError(f"The plan has no arm '{arm}'; {nearest(arm, list(plan.arms))}")
-    settings = {**plan.settings, **changes}
-    if "budget.time" in changes and "budget.flops" not in changes:
-        settings.pop("budget.flops", None)
-    if "budget.flops" in changes and "budget.time" not in changes:
-        settings["budget.time"] = None
-    return msgspec.structs.replace(
-        plan,
-        repeats=repeats or plan.repeats,
-        arms={arm: plan.arms[arm] for arm in only} if only else plan.arms,
-        settings=settings,
-    )
-
-
-class _Teller:
-    """A line now and then."""
+class _ProgressLine:
+    """Prints a line every few seconds."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -120,8 +105,6 @@ class _Teller:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY
-        from genepool.cli.text import amount, percent, span
-
         spent = experiment.history().spending()
         click.echo(
             f"{place}: {span(spent.seconds)}, {amount(spent.flops)}FLOP, {spent.individuals} individuals, "
@@ -138,8 +121,6 @@ def _shipped() -> str:
 
 
 def _page(found: list[Line]) -> str:
-    from genepool.cli.text import amount, percent, table
-
     rows = [
         [
             line.arm,
@@ -154,15 +135,5 @@ def _page(found: list[Line]) -> str:
         ]
         for line in found
     ]
-    header = [
-        "arm",
-        "repeats",
-        "validation",
-        "test",
-        "2 s.e.",
-        "individuals",
-        "spent",
-        "parameters",
-        "in the best's line",
-    ]
-    return table(header, rows)
+    columns = ["validation", "test", "2 s.e.", "individuals", "spent", "parameters", "in the best's lineage"]
+    return table(["arm", "repeats", *columns], rows)

@@ -3,8 +3,7 @@
 documents     the JSON documents about an experiment
 individual    the JSON documents about one individual
 experiments   the experiments in a folder, and an observer for each that is shown
-control       orders of clients that have the token
-guard         which requests are answered
+guard         which requests are answered, and orders of clients with the token
 server        the routes and the live feed
 export        the built page, and the same documents with it in one file
 

@@ -27,10 +27,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from genepool.dashboard import documents
-from genepool.dashboard.control import Order, obey
 from genepool.dashboard.experiments import Folder, ObservedExperiment
 from genepool.dashboard.export import KINDS, page
-from genepool.dashboard.guard import Guard
+from genepool.dashboard.guard import Guard, Order, obey
 from genepool.errors import GenepoolError, PopulationFormatError, SettingsError, StorageError, shown
 
 MOST_ROWS = 5000

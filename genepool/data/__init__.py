@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from genepool.registry import lazy_names
 
 if TYPE_CHECKING:
-    from genepool.data.arrays import ArraySource, NpzSource, pixel_scale, to_pixels
+    from genepool.data.arrays import ArraySource, NpzSource, pixel_scale, plain_labels, store_arrays, to_pixels
     from genepool.data.catalogue import SOURCES, open_source
     from genepool.data.dataset import Dataset, data_digest, portable, prepare
     from genepool.data.free_memory import available_memory
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Source", "Development", "Images", "SOURCES", "Listing", "open_source", "DataSettings", "ArraySource",
-    "FolderSource", "NpzSource", "pixel_scale", "to_pixels", "read_header", "read_pixels", "DESKTOP_LITTER",
+    "FolderSource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels", "read_header",
+    "read_pixels", "DESKTOP_LITTER",
     # prepared images
     "Dataset", "prepare", "data_digest", "portable",
     # files and memory
@@ -42,7 +43,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "arrays": ["ArraySource", "NpzSource", "pixel_scale", "to_pixels"],
+        "arrays": ["ArraySource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels"],
         "catalogue": ["SOURCES", "open_source"],
         "dataset": ["Dataset", "data_digest", "portable", "prepare"],
         "free_memory": ["available_memory"],

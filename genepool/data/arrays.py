@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 import zipfile
 import zlib
@@ -117,6 +118,34 @@ def pixel_scale(x: ArrayLike, what: str = "X") -> float:
 def to_pixels(x: ArrayLike, scale: float, what: str = "X") -> NDArray[np.uint8]:
     """Return images as bytes (n, height, width, channels), with the scale of the training images."""
     return _bytes(_four_dimensional(_array(x, what), what), scale, what)
+
+
+def plain_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return labels as integers or text, and the classes in the type that was given, in the same order."""
+    if labels.dtype == object:
+        kinds = {type(label) for label in labels.ravel().tolist()}
+        if kinds not in ({int}, {str}, {float}, {bool}):
+            raise DataError("Unknown label type: y contains Python objects; labels must be all integers or all text.")
+        labels = np.array(labels.tolist())
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise DataError("y contains NaN or infinity; labels must be integers or text.")
+        if (labels != np.rint(labels)).any():
+            raise DataError("Unknown label type: y is continuous; labels must be integers or text.")
+        return labels.astype(np.int64), np.unique(labels)
+    return labels, np.unique(labels)
+
+
+def store_arrays(path: Path, pixels: NDArray[np.uint8], labels: NDArray[Any]) -> None:
+    """Write a `.npz` file, or raise DataError if the one that is there has other arrays: fitness depends on them."""
+    if path.exists():
+        with np.load(path, allow_pickle=False) as there:
+            if not np.array_equal(there["x"], pixels) or not np.array_equal(there["y"], labels):
+                raise DataError(f"The experiment in '{shown(path.parent)}' has other images; choose another directory.")
+        return
+    temporary = path.with_name(f".{os.getpid()}.npz")
+    np.savez(temporary, x=pixels, y=labels)
+    temporary.replace(path)
 
 
 def _array(values: ArrayLike, what: str) -> NDArray[Any]:

@@ -5,7 +5,7 @@ elements    vertices and edges
 validation  the rules that every DNA obeys
 topology    graph functions
 shapes      the shapes of all activations; rounded widths
-flops       parameters, FLOPs, memory and the estimated time of a training step
+flops       parameters, FLOPs, memory and step time
 codec       DNA as JSON
 zoo         the initial network and known architectures
 """

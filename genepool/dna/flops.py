@@ -1,4 +1,4 @@
-"""Parameters, FLOPs and memory of a network, computed from its shapes alone.
+"""Parameters, FLOPs, memory and step time of a network, computed from its shapes alone.
 
 Follows the paper's "Computation cost" and supplement S2: every kind of operation listed there is counted, with its
 gradient. One multiplication, one addition and one element of an element-wise operation are one operation each. Moving
@@ -23,6 +23,10 @@ The memory is an upper bound on the size of a process that trains the network, m
 (tests/nn/test_memory.py checks it): the process itself, six times the weights (weights, momentum, gradients, and a
 checkpoint being written), the values that the forward pass keeps, gradients that wait at a vertex for others, and the
 largest buffers of a single operation.
+
+The step time is an estimate for comparing networks on one machine, fitted to measurements on one x86 core with batches
+of 50. CPUs compute convolutions on blocks of channels, so a narrow layer takes as long as a full block; normalising and
+adding are limited by memory, at a thirtieth of the speed.
 """
 
 from __future__ import annotations
@@ -221,13 +225,15 @@ def _update(parameters: int, decayed: int) -> Flops:
 
 
 class Capacity(NamedTuple):
+    """The parameters and FLOPs of a network for images of one shape."""
+
     parameters: int
     flops: int
     """FLOPs of the forward pass of one image."""
 
 
 def capacity(dna: DNA, image: Shape, classes: int) -> Capacity:
-    """Count exactly for one image, since a batch shares some of its operations."""
+    """Compute it for a single image, since a batch shares some of its operations."""
     one = requirements(dna, image, classes, batch=1)
     return Capacity(one.parameters, one.forward.total)
 
@@ -247,11 +253,7 @@ class StepTime(NamedTuple):
 
 
 def step_time(dna: DNA, image: Shape, classes: int, batch: int) -> StepTime:
-    """Estimate the time of a step on one x86 core, to compare networks; fitted to measurements with batches of 50.
-
-    CPUs compute convolutions on blocks of channels, so a narrow layer takes as long as a full block; normalising and
-    adding are limited by memory, at a thirtieth of the speed.
-    """
+    """Estimate the time of a step."""
     sizes = shapes(dna, image)
     multiplications = 0.0
     for edge in dna.convs:
@@ -259,7 +261,7 @@ def step_time(dna: DNA, image: Shape, classes: int, batch: int) -> StepTime:
         filters = _blocks(into.channels) * _blocks(out.channels) * edge.filter_width * edge.filter_height
         multiplications += 6.0 * batch * out.height * out.width * filters
     moved = requirements(dna, image, classes, batch).training
-    layers = len(dna.convs) + len(dna.vertices)
+    layers = sum(isinstance(edge, Conv) for edge in dna.edges) + len(dna.vertices)
     seconds = _STEP + layers * _LAYER + multiplications / _MULTIPLYING
     return StepTime(seconds + (moved.elementwise + moved.reduction) / _MOVING, float(moved.total))
 

@@ -1,4 +1,4 @@
-"""Individuals of one population as newcomers in another: copies, with their weights, lineage and a new fitness.
+"""Migration: copies of the best individuals of one population in another, with weights, lineage and a new fitness.
 
 The paper names it as a promise of evolution: improvements can be merged "even if they come from other populations".
 """
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 
 class Migrant(NamedTuple):
-    """One that has arrived."""
+    """An individual that has been copied."""
 
     former: str
-    """Its ID at home."""
+    """Its ID in the population that it came from."""
     id: str
     home_fitness: float
     fitness: float
-    """On the validation images of its new population."""
+    """Its fitness on the validation images of its new population."""
 
 
 def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | None, device: str) -> list[Migrant]:
-    """Puts copies of the best living individuals into another population, whether that is at work or not.
+    """Put copies of the best living individuals into another population, which may be evolving.
 
-    They are born and finished like anybody else's children, so no worker needs to know of it. Their fitness is measured
-    anew: by it they must hold their own there.
+    They are created and finished like children, so workers need not be informed. Their fitness is measured again in
+    the new population.
     """
     if home.manifest.uuid == abroad.manifest.uuid:
-        raise SettingsError(f"'{shown(home.path)}' and '{shown(abroad.path)}' are the same experiment; name two.")
+        raise SettingsError(f"'{shown(home.path)}' and '{shown(abroad.path)}' are the same experiment; give two.")
     data = _common_data(home, abroad, data_dir)
     history = home.history()
     alive = [row for row in history.finished() if row.state is State.ALIVE]
     chosen = sorted(alive, key=lambda row: row.fitness or 0.0, reverse=True)[:best]
     travellers = [(row, weights) for row in chosen if (weights := home.view().weights(row.individual)) is not None]
     if not travellers:
-        raise DataError(f"Nobody with weights is alive in '{shown(home.path)}' yet; let it run for a while.")
+        raise DataError(f"No individual in '{shown(home.path)}' is alive and has weights yet; let it run for a while.")
     measured = [(row, weights, _measure(abroad, data, row, weights, device)) for row, weights in travellers]
     population = DirectoryPopulation.open(abroad.path, files=Files(durability=abroad.settings().population.durability))
     try:
@@ -58,7 +58,7 @@ def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | No
 
 
 def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) -> Dataset:
-    """The images of the new population; those of the old one must look the same to a network."""
+    """Return the images of the new population; shape and classes must be those of the old one."""
     from genepool.data import prepare
 
     here, there = (prepare(experiment.source(data_dir)) for experiment in (home, abroad))
@@ -69,13 +69,13 @@ def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) ->
         if one != other:
             raise DataError(
                 f"'{shown(home.path)}' has {noun} {shown(one)}, but '{shown(abroad.path)}' has {shown(other)}; "
-                "networks can only move where these are the same."
+                "networks can only migrate if these are the same."
             )
     return there
 
 
 def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device: str) -> Evaluation:
-    """The fitness of the weights as they are: a training of no steps."""
+    """Return the fitness of the weights as they are: a training without steps."""
     from genepool.nn import TorchEvaluator, choose_device
 
     settings = abroad.settings()
@@ -83,10 +83,10 @@ def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device
     evaluator = TorchEvaluator(data, untrained, settings.limits, choose_device(device, 0), settings.objective)
     found = evaluator.evaluate(TrainingRequest(row.dna, seed=0, inherited=(weights,))).evaluation
     if found.reason is not None:
-        raise DataError(f"Individual {row.id} cannot move: {found.reason}")
+        raise DataError(f"Individual {row.id} cannot migrate: {found.reason}")
     if found.fresh:
-        raise DataError(f"The weights of individual {row.id} do not fit its network; `genepool check` tells more.")
-    # How long its steps take is what its children's time is judged by.
+        raise DataError(f"The weights of individual {row.id} do not fit its network; run `genepool check`.")
+    # The training time of its children is estimated from the time of its steps.
     return msgspec.structs.replace(found, step_seconds=row.evaluation.step_seconds)
 
 

@@ -1,11 +1,11 @@
-"""What an experiment begins with, where that is not the trivial network: a DNA, perhaps with the weights of a model.
+"""The network that an experiment starts from, if it is not the trivial one: a DNA, possibly with weights.
 
-It lies in the experiment's directory, so that every worker finds it; the fixed setting `start` names it and binds it:
+It is stored in the experiment's directory for all workers; the fixed setting `experiment.start` contains its digest:
 
     <experiment>/start/
-      dna.json, weights.safetensors     the first individuals; the weights only where there are some
+      dna.json, weights.safetensors     the first individuals; the weights are optional
 
-Differs from the paper: its experiments begin with nothing, and so do all presets.
+Differs from the paper, whose experiments start from the trivial network, as all presets do.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ FOLDER = "start"
 
 
 class Start(NamedTuple):
-    """A network to evolve on from."""
+    """A network to start from."""
 
     origin: str
-    """Where it comes from, for people."""
+    """Its origin, for people."""
     dna: DNA
     weights: bytes | None = None
     image: Shape | None = None
     classes: tuple[str, ...] = ()
-    """What the weights were trained on."""
+    """The classes that the weights were trained on."""
 
     @property
     def setting(self) -> str:
-        """The value of the setting `start`: the origin, and a digest of everything that is inherited."""
+        """The value of the setting: the origin, and a digest of everything that is inherited."""
         return f"{self.origin} {_digest(codec.encode(self.dna).encode(), self.weights)}"
 
 
 def find_start(text: str, channels: int) -> Start:
-    """From a network's name in the zoo, a file of DNA, or an exported model; nothing in a file is run."""
+    """Find a network by its name in the zoo, in a file of DNA or in an exported model; nothing in a file is run."""
     if text in ZOO:
         return Start(text, zoo(text, channels))
     path = Path(text)
@@ -51,7 +51,7 @@ def find_start(text: str, channels: int) -> Start:
         return Start(shown(path.name), codec.read(path))
     if os.path.exists(path / "experiment.json"):  # noqa: PTH110 - pathlib's raises on names that are too long
         raise DataError(
-            f"'{shown(path)}' is an experiment; take its best out with `genepool export` and start from that."
+            f"'{shown(path)}' is an experiment; export its best network with `genepool export` and start from that."
         )
     if not os.path.lexists(path):
         raise DataError(
@@ -62,7 +62,7 @@ def find_start(text: str, channels: int) -> Start:
 
 
 def from_model(path: Path, member: int | None = None) -> Start:
-    """The DNA and weights in an exported model, or in one network of an ensemble, once they answer like the model."""
+    """Read DNA and weights from an exported model or one of its networks, and check that they answer like it."""
     from genepool.export import inheritable, read_model
 
     facts, network = read_model(path)
@@ -82,13 +82,13 @@ def from_model(path: Path, member: int | None = None) -> Start:
 
 
 def require_fit(start: Start, data: Dataset) -> None:
-    """Weights belong to one size of images and to certain classes; a DNA alone fits all."""
+    """Check that weights fit the shape and classes of the images; a DNA alone fits all."""
     if start.weights is None or (start.image, start.classes) == (data.image, data.classes):
         return
     here, there = _kind(data.image, data.classes), _kind(start.image, start.classes)
     raise DataError(
         f"'{shown(start.origin)}' was trained on {there}, but '{shown(data.name)}' has {here}; to start from its "
-        "architecture alone, take the DNA out with `genepool import` and give that."
+        "architecture alone, extract the DNA with `genepool import` and give that."
     )
 
 
@@ -98,7 +98,7 @@ def _kind(image: Shape | None, classes: tuple[str, ...]) -> str:
 
 
 def keep(start: Start, directory: Path) -> None:
-    """Puts it into the experiment, each file whole."""
+    """Write the network into the experiment's directory."""
     files = {"dna.json": codec.encode(start.dna).encode(), "weights.safetensors": start.weights}
     try:
         (directory / FOLDER).mkdir(exist_ok=True)
@@ -106,11 +106,11 @@ def keep(start: Start, directory: Path) -> None:
             if data is not None:
                 write_atomic(directory / FOLDER / name, data)
     except OSError as error:
-        raise StorageError(f"What to start from cannot be kept in '{shown(directory)}': {error.strerror}.") from None
+        raise StorageError(f"The start network cannot be kept in '{shown(directory)}': {error.strerror}.") from None
 
 
 def recall(setting: str, directory: Path) -> Start:
-    """What the setting names, if it is still what it was."""
+    """Read the network back and check that it has not changed."""
     folder = directory / FOLDER
     try:
         text = (folder / "dna.json").read_bytes()
@@ -118,12 +118,14 @@ def recall(setting: str, directory: Path) -> Start:
         weights = path.read_bytes() if path.exists() else None
     except OSError as error:
         raise DataError(
-            f"What this experiment starts from cannot be read in '{shown(folder)}' ({error.strerror}); repeat "
-            "`genepool run` with its --start."
+            f"The start network of this experiment cannot be read in '{shown(folder)}' ({error.strerror}); repeat "
+            "`genepool run` with the same --start."
         ) from None
     origin, _, digest = setting.rpartition(" ")
     if _digest(text, weights) != digest:
-        raise DataError(f"The files in '{shown(folder)}' are not what this experiment started from; restore them.")
+        raise DataError(
+            f"The files in '{shown(folder)}' are not the network that this experiment started from; restore them."
+        )
     return Start(origin, codec.decode(text), weights)
 
 

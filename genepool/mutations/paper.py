@@ -1,7 +1,7 @@
-"""The eleven mutations of the paper ("Encoding and Mutations").
+"""The paper's eleven mutations.
 
-Numbers are drawn uniformly between half and twice the old value; strides and learning rates uniformly in log2, since
-strides are powers of two.
+Numbers are drawn uniformly between half and twice the old value (the paper's "Encoding and Mutations"); strides and
+learning rates uniformly in log2, since strides are powers of two.
 """
 
 from __future__ import annotations

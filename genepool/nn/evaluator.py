@@ -1,4 +1,4 @@
-"""From a DNA to its fitness, with torch: guard the size, unfold, inherit, train, validate, count what it cost."""
+"""From a DNA to its fitness: check its size, build it, inherit weights, train, validate, count FLOPs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from random import Random
 import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from genepool.data import Dataset
 from genepool.dna import (
     DNA,
     PROCESS_MEMORY,
+    VALIDATION_BATCH,
     Capacity,
     Requirements,
     Shape,
@@ -39,9 +42,8 @@ from genepool.mutations import FUSION
 from genepool.nn.batches import Normaliser, resident
 from genepool.nn.device import give_memory_back, threads
 from genepool.nn.inheritance import Inheritance, fused, inherit_function, inherit_weights, mixed
-from genepool.nn.measure import accuracy, milliseconds
 from genepool.nn.model import Model
-from genepool.nn.step_count import FEWEST, IMAGES
+from genepool.nn.step_count import FEWEST, RACE_IMAGES
 from genepool.nn.trainer import TrainingRun
 from genepool.nn.weights import from_bytes, to_bytes
 
@@ -71,11 +73,13 @@ class TorchEvaluator:
     def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
         """See genepool.evaluation.Evaluator."""
         dna, budget = request.dna, request.budget
-        ledger = _Ledger(self.objective, self.limits, look=min(IMAGES, self._validation_images))
+        ledger = _Ledger(self.objective, self.limits, race_images=min(RACE_IMAGES, self._validation_images))
         try:
             ledger.requirements = requirements(dna, self._image, self._classes, self.training.batch)
             ledger.size = capacity(dna, self._image, self._classes)
-            self._guard(ledger.requirements, ledger.size, self._beside(request, ledger.requirements.parameters))
+            self._check_limits(
+                ledger.requirements, ledger.size, self._extra_memory(request, ledger.requirements.parameters)
+            )
             give_memory_back(beyond=PROCESS_MEMORY)
             image = cropped(self._image, budget.crop)
             ledger.training_requirements = ledger.requirements
@@ -89,18 +93,18 @@ class TorchEvaluator:
                 seed=request.seed,
                 device=self.device,
                 budget=budget,
-                measure=self._look_at,
+                measure=self._validate_partly,
             )
             ledger.inheritance = self._inherit(model, request, ledger.training)
             if request.checkpoint is not None:
                 ledger.training.resume(request.checkpoint)
             with threads(budget.threads):
                 ledger.training.run(observe)
-                whole = self._whole(model)
-                accuracy = self.validate(whole)
+                final = self._for_full_images(model)
+                accuracy = self.validate(final)
             ledger.validated = self._validation_images
             if self.limits.milliseconds is not None:
-                ledger.milliseconds = milliseconds(whole, self.normalise(np.array(self.data.validation_pixels[:1])))
+                ledger.milliseconds = milliseconds(final, self.normalise(np.array(self.data.validation_pixels[:1])))
             weights = to_bytes(model.state_dict())
         except TrainingError as error:
             return Trained(ledger.close(reason=str(error)), None)
@@ -110,8 +114,8 @@ class TorchEvaluator:
             return Trained(ledger.close(reason="the machine ran out of memory."), None)
         return Trained(ledger.close(accuracy=accuracy), weights)
 
-    def _beside(self, request: TrainingRequest, parameters: int) -> int:
-        """Return the bytes in memory beside the network: initial weights, the order of the images, an average.
+    def _extra_memory(self, request: TrainingRequest, parameters: int) -> int:
+        """Return the bytes needed besides the network: initial weights, the order of the images, an average.
 
         A parent's weights exist twice while they are copied; so does a checkpoint before there are any gradients. The
         average of the weights exists twice while a checkpoint is written.
@@ -131,11 +135,11 @@ class TorchEvaluator:
         steps = max(FEWEST, int(budget.flops / requirements.training.total))
         return msgspec.structs.replace(settings, steps=min(steps, budget.max_steps or steps))
 
-    def _guard(self, requirements: Requirements, size: Capacity, beside: int) -> None:
+    def _check_limits(self, requirements: Requirements, size: Capacity, extra: int) -> None:
         """Refuse a network before anything is allocated: the kernel would kill the worker, not the network."""
         if (fault := self.limits.fault(size)) is not None:
             raise ModelTooLargeError(fault)
-        needed = requirements.memory + beside
+        needed = requirements.memory + extra
         if self._memory is not None and needed > self._memory:
             raise ModelTooLargeError(
                 f"training needs up to {_gib(needed)}, over the {_gib(self._memory)} that are this worker's share of "
@@ -168,26 +172,26 @@ class TorchEvaluator:
         return inherit_weights(model, tensors)
 
     def unfold(self, dna: DNA, seed: int, image: Shape | None = None) -> Model:
-        """Build the network with random weights, on the device."""
+        """Build the network with random weights on the device."""
         model = Model(dna, image or self._image, self._classes, torch.Generator().manual_seed(seed))
         return model.to(self.device)
 
-    def _look_at(self, model: Model) -> float:
-        """Return the accuracy of a network in training, on some of the validation images."""
-        found = self.validate(self._whole(model), min(IMAGES, self._validation_images))
+    def _validate_partly(self, model: Model) -> float:
+        """Return the accuracy of a network in training on some of the validation images."""
+        found = self.validate(self._for_full_images(model), min(RACE_IMAGES, self._validation_images))
         model.train()
         return found
 
-    def _whole(self, model: Model) -> Model:
-        """Return the network for whole images: filters do not depend on the size, but the fitting of skips does."""
+    def _for_full_images(self, model: Model) -> Model:
+        """Return a model with the same weights for full images: filters do not depend on the size, but skips do."""
         if model.image == self._image:
             return model
-        whole = self.unfold(model.dna, seed=0)
-        whole.load_state_dict(model.state_dict())
-        return whole
+        full = self.unfold(model.dna, seed=0)
+        full.load_state_dict(model.state_dict())
+        return full
 
     def validate(self, model: Model, images: int | None = None) -> float:
-        """Return the accuracy on the validation images, or on the first of them, which are as fair a sample."""
+        """Return the accuracy on the validation images, or on the first of them, which are a fair sample."""
         part = slice(images or self._validation_images)
         here = self.device.type == "cpu"
         pixels = self.data.validation_pixels if here else resident(self.data, self.device).validation_pixels
@@ -197,22 +201,21 @@ class TorchEvaluator:
 class _Ledger:
     """The facts about an individual so far; they become the Evaluation, however the training ends."""
 
-    def __init__(self, objective: Objective, limits: Limits, look: int) -> None:
-        self.look = look
-        """Images for a look on the way."""
+    def __init__(self, objective: Objective, limits: Limits, race_images: int) -> None:
+        self.race_images = race_images
         self.started = time.perf_counter()
         self.objective, self.limits = objective, limits
         self.requirements: Requirements | None = None
         self.size = Capacity(0, 0)
         self.milliseconds: float | None = None
         self.training_requirements: Requirements | None = None
-        """The same, for the crops that it is trained on."""
+        """The requirements for the crops that it is trained on."""
         self.inheritance = Inheritance()
         self.training: TrainingRun | None = None
         self.validated = 0
 
     def close(self, *, accuracy: float | None = None, reason: str | None = None) -> Evaluation:
-        """Return the evaluation, with an accuracy or with the reason for its absence."""
+        """Make the Evaluation, with an accuracy or with the reason why there is none."""
         steps = self.training.done if self.training else 0
         losses = self.training.losses if self.training else []
         return Evaluation(
@@ -235,8 +238,8 @@ class _Ledger:
             step_seconds=self.training.step_seconds if self.training else 0.0,
             precision=self.training.precision.name if self.training else "",
             step_decisions=tuple(self.training.step_count.decisions) if self.training else (),
-            raced=self.training.referee.verdict if self.training else None,
-            look=self.training.referee.look if self.training else None,
+            raced=self.training.race.verdict if self.training else None,
+            look=self.training.race.look if self.training else None,
         )
 
     def _fitness(self, accuracy: float | None) -> float:
@@ -247,10 +250,12 @@ class _Ledger:
     def _flops(self, steps: int) -> int:
         if self.requirements is None or self.training_requirements is None:
             return 0
-        settling = self.training.settled * self.training_requirements.batch if self.training else 0
-        looked = self.look if self.training and self.training.referee.verdict else 0
-        validation = individual_flops(self.requirements, 0, self.validated + looked)
-        return individual_flops(self.training_requirements, steps, settling) + validation
+        after_last_step = (
+            self.training.batches_after_last_step * self.training_requirements.batch if self.training else 0
+        )
+        raced = self.race_images if self.training and self.training.race.verdict else 0
+        validation = individual_flops(self.requirements, 0, self.validated + raced)
+        return individual_flops(self.training_requirements, steps, after_last_step) + validation
 
 
 def _gib(size: int) -> str:
@@ -258,5 +263,46 @@ def _gib(size: int) -> str:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Also recognise the plain RuntimeError of torch's CPU allocator, by its text."""
+    """torch's CPU allocator raises a plain RuntimeError that only its text identifies."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
+
+
+def accuracy(
+    model: Model, pixels: NDArray[np.uint8] | Tensor, labels: NDArray[np.int64], normalise: Normaliser
+) -> float:
+    """Return the accuracy on all images, with the moving averages of batch normalisation, without augmentation.
+
+    Pixels may be on the device already. The result is read from the device once, at the end.
+    """
+    network = model.for_validation()
+    answers = torch.from_numpy(np.array(labels)).to(normalise.device)
+    right = torch.zeros((), dtype=torch.int64, device=normalise.device)
+    for start in range(0, len(labels), VALIDATION_BATCH):
+        part = pixels[start : start + VALIDATION_BATCH]
+        images = normalise.of_tensor(part) if isinstance(part, Tensor) else normalise(np.array(part))
+        right += (network(images).argmax(1) == answers[start : start + VALIDATION_BATCH]).sum()
+    return int(right) / len(labels)
+
+
+WARM_UP = 3
+FEWEST_RUNS, MOST_RUNS = 5, 50
+LONGEST = 0.2
+"""The runs that are timed, and the seconds after which no more than FEWEST_RUNS are."""
+
+
+def milliseconds(model: Model, image: Tensor) -> float:
+    """Return the inference time of one image, computed as in validation: folded, without gradients.
+
+    It is the fastest of several runs, since other load can only slow them down. The answer is read each time, so that
+    a GPU has really computed it.
+    """
+    network = model.for_validation()
+    fastest, began = float("inf"), time.perf_counter()
+    for run in range(WARM_UP + MOST_RUNS):
+        start = time.perf_counter()
+        if run >= WARM_UP + FEWEST_RUNS and start - began > LONGEST:
+            break
+        network(image).argmax(1).item()
+        if run >= WARM_UP:
+            fastest = min(fastest, time.perf_counter() - start)
+    return 1000 * fastest

@@ -12,7 +12,7 @@ from genepool.data import Dataset, Source
 from genepool.dna import VALIDATION_BATCH
 from genepool.errors import DataError
 from genepool.nn.batches import Normaliser
-from genepool.nn.measure import accuracy
+from genepool.nn.evaluator import accuracy
 from genepool.nn.model import Model
 
 

@@ -60,7 +60,7 @@ class StepCount:
         if done in self._given:
             self._decide(done, self._given[done])
         elif self.by_time and (done % EVERY == 0 or done in FIRST):
-            self._look(done)
+            self._decide_by_time(done)
 
     def pause(self, seconds: float) -> None:
         """Account for time spent on something else: it is used up, but says nothing about the duration of steps."""
@@ -76,7 +76,7 @@ class StepCount:
         self.seconds += max(0.0, self.seconds - self.elapsed) * (factor - 1)
         self._decide(done, done + round((self.steps - done) * factor))
 
-    def _look(self, done: int) -> None:
+    def _decide_by_time(self, done: int) -> None:
         now, (before, then) = self._clock(), self._last
         self._last = (done, now)
         if done == FIRST[0] or before < 0:  # nothing is measured yet
@@ -92,7 +92,7 @@ class StepCount:
         self.decisions.append((done, steps))
 
 
-IMAGES = 500
+RACE_IMAGES = 500
 """Validation images for a race: mostly less than 1 % of the FLOPs of a training."""
 LOSING = 1.4
 """A child with more than this many times its parent's errors loses. Measured with `laptop`, half-way: of 54 children
@@ -111,36 +111,37 @@ def judge(accuracy: float, rival: float) -> Verdict:
     return "longer" if error < WINNING * known else "kept"
 
 
-class Referee:
+class RaceRun:
     """Runs the race of one training; `measure` returns the current accuracy of the network."""
 
     def __init__(self, race: Race | None, step_count: StepCount, measure: Callable[[], float]) -> None:
-        self._race, self._pace, self._measure = race, step_count, measure
+        self._race, self._step_count, self._measure = race, step_count, measure
         self.verdict = race.verdict if race is not None else None
         self.look: tuple[int, float] | None = None
 
     def after(self, done: int) -> None:
-        race, steps = self._race, self._pace.steps
+        """Update after every step."""
+        race, steps = self._race, self._step_count.steps
         if race is None or self.verdict is not None or not race.look * steps <= done < steps:
             return
-        began = self._pace.elapsed
+        began = self._step_count.elapsed
         self.look = (done, self._measure())
-        self._pace.pause(self._pace.elapsed - began)
+        self._step_count.pause(self._step_count.elapsed - began)
         self.verdict = judge(self.look[1], race.rival)
         if self.verdict == "stopped":
-            self._pace.stop(done)
+            self._step_count.stop(done)
         elif self.verdict == "longer" and race.stretch > 1:
-            self._pace.stretch(done, race.stretch)
+            self._step_count.stretch(done, race.stretch)
 
     def state(self) -> dict[str, Tensor]:
         if self._race is None:
             return {}
-        figures = [_VERDICTS.index(self.verdict), *(self.look or (0, 0.0)), self._pace.seconds]
+        figures = [_VERDICTS.index(self.verdict), *(self.look or (0, 0.0)), self._step_count.seconds]
         return {"race": torch.tensor(figures, dtype=torch.float64)}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         if self._race is None:
             return
-        verdict, step, accuracy, self._pace.seconds = tensors["race"].tolist()
+        verdict, step, accuracy, self._step_count.seconds = tensors["race"].tolist()
         self.verdict = _VERDICTS[int(verdict)]
         self.look = (int(step), accuracy) if step else None

@@ -18,17 +18,18 @@ from genepool.nn.batches import batches_for
 from genepool.nn.device import Precision, is_mixed
 from genepool.nn.model import Model
 from genepool.nn.optimiser import BATCHES, SGD, TailAverage, find_statistics
-from genepool.nn.step_count import Referee, StepCount
+from genepool.nn.step_count import RaceRun, StepCount
 from genepool.nn.weights import from_bytes, to_bytes
 
-LOOK_EVERY = 50
-"""Steps between two looks at the loss: reading it makes a GPU wait."""
+REPORT_EVERY = 50
+"""Steps between two reports of the loss: reading it makes a GPU wait."""
 
 
 class TrainingRun:
     """One training, which can be observed, stopped and resumed between steps.
 
-    Momentum begins at zero: it is not inherited. `measure` returns the model's accuracy for a race.
+    The learning rate comes from the DNA. Momentum starts at zero: it is not inherited. `measure` returns the model's
+    accuracy, for a race.
     """
 
     def __init__(
@@ -45,17 +46,17 @@ class TrainingRun:
         self.model = model.train()
         self.settings = settings
         self.step_count = StepCount(budget, settings.steps)
-        self.referee = Referee(budget.race, self.step_count, lambda: measure(model))
+        self.race = RaceRun(budget.race, self.step_count, lambda: measure(model))
         self.done = 0
         self.stepping = 0.0
-        """Seconds spent in steps, the first one left out: it also prepares what the others use."""
+        """Seconds spent in steps, without the first one, which also prepares what the others use."""
         self.step_seconds = 0.0
         self.losses: list[tuple[int, float]] = []
-        self.settled = 0
+        self.batches_after_last_step = 0
         """Batches that went through the network, forward only, after the last step."""
         size = cropped(data.image, budget.crop)[:2]
         self._batches = batches_for(data, batch=settings.batch, seed=seed, device=device, size=size)
-        # Without convolutions there is nothing to be faster at: the classifier is always computed in float32.
+        # Without convolutions, mixed precision gains nothing: the classifier is always computed in float32.
         self.precision = Precision(device, mixed=bool(model.dna.convs) and is_mixed(settings.precision, device))
         self._peak = model.dna.learning_rate * budget.learning_rate_factor
         self._schedule = SCHEDULES.get(settings.schedule)
@@ -69,18 +70,19 @@ class TrainingRun:
         self._average = TailAverage(model, settings.averaging)
 
     def first_images(self) -> Tensor:
+        """Return the images of the first step."""
         return self._batches(0)[0]
 
     def run(self, observe: Observer) -> None:
-        """Take all remaining steps; raise DivergedError if the loss is no longer finite."""
+        """Take the remaining steps; raise DivergedError if the loss is no longer finite."""
         began, first, step_count = None, self.done, self.step_count
         while self.done < step_count.steps or not step_count.is_decided:
             loss = self.step()
             began = began or time.perf_counter()
             step_count.after(self.done)
-            self.referee.after(self.done)
+            self.race.after(self.done)
             self._average.after(self.done, step_count.steps)
-            if self.done % LOOK_EVERY == 0 or self.done >= step_count.steps > 0:
+            if self.done % REPORT_EVERY == 0 or self.done >= step_count.steps > 0:
                 value = loss.item()
                 if not math.isfinite(value):
                     raise DivergedError(f"the loss was {value} at step {self.done}.")
@@ -89,17 +91,17 @@ class TrainingRun:
                 self.step_seconds = self.stepping / max(1, self.done - first - 1)
                 observe(Progress(self.done, step_count.steps, value, self.checkpoint))
         if self._average.count:
-            self._settle()
+            self._apply_average()
 
-    def _settle(self) -> None:
+    def _apply_average(self) -> None:
         """Replace the last weights by the average, with statistics from the batches that would come next."""
         self._average.apply()
         coming = (self._batches(step)[0] for step in range(self.done, self.done + BATCHES))
-        self.settled = find_statistics(self.model, coming)
+        self.batches_after_last_step = find_statistics(self.model, coming)
 
     def step(self) -> Tensor:
-        """Train on one batch and return its loss before the update, which stays on the device."""
-        images, labels = self._batches(self.done)
+        """Train on one batch and return the loss before the update, on the device."""
+        images, labels = self._batches(self.done)  # (batch, channels, height, width), (batch,)
         if self.precision.mixed:
             with self.precision.autocast():
                 loss = self._loss(images, labels)
@@ -113,7 +115,7 @@ class TrainingRun:
         return loss
 
     def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        # Not as a call of the module: its hooks, of which there are none, cost more than a small network's layer.
+        # `forward` directly: looking for the module's hooks takes longer than a small network's layer.
         return functional.cross_entropy(self.model.forward(images), labels, label_smoothing=self.settings.smoothing)
 
     def checkpoint(self) -> bytes:
@@ -122,7 +124,7 @@ class TrainingRun:
         tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
         if (scale := self.precision.state()) is not None:
             tensors["scale"] = scale
-        tensors |= self._average.state() | self.referee.state()
+        tensors |= self._average.state() | self.race.state()
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
         tensors["step_count"] = torch.tensor(
             [(self.step_count.steps, self.step_count.elapsed), *self.step_count.decisions], dtype=torch.float64
@@ -130,7 +132,7 @@ class TrainingRun:
         return to_bytes(tensors)
 
     def resume(self, checkpoint: bytes) -> None:
-        """Continue from a checkpoint; the rest is bit for bit what it would have been."""
+        """Continue from a checkpoint, bit for bit as without the interruption."""
         tensors = from_bytes(checkpoint)
         try:
             (steps, elapsed), *decisions = tensors.pop("step_count").tolist()
@@ -143,9 +145,9 @@ class TrainingRun:
                 if self.precision.state() is not None:
                     self.precision.resume(tensors["scale"])
                 self._average.resume(tensors)
-            self.referee.resume(tensors)
+            self.race.resume(tensors)
         except (KeyError, IndexError, ValueError, TypeError, RuntimeError) as error:
-            raise DataError(f"the checkpoint is not one of this network: {error}.") from None
+            raise DataError(f"the checkpoint does not belong to this network: {error}.") from None
         self.done = int(done)
         self.step_count.resume([(int(at), int(steps)) for at, steps in decisions], int(steps), elapsed)
         self.losses = [(int(step), loss) for step, loss in losses]

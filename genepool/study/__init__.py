@@ -10,9 +10,9 @@ plots/       figures, with matplotlib
 """
 
 from genepool.study.outcome import Outcome, read_outcome
-from genepool.study.plan import Point, StudyPlan, read_plan, shipped_plans
+from genepool.study.plan import Point, StudyPlan, narrowed, read_plan, shipped_plans
 from genepool.study.run import begin_study, path_of, read_study, run_study
-from genepool.study.statistics import Line, findings, lines
+from genepool.study.statistics import Line, description, findings, lines
 
 __all__ = [
     "Line",
@@ -20,8 +20,10 @@ __all__ = [
     "Point",
     "StudyPlan",
     "begin_study",
+    "description",
     "findings",
     "lines",
+    "narrowed",
     "path_of",
     "read_outcome",
     "read_plan",

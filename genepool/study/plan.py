@@ -184,6 +184,23 @@ def scaled(plan: StudyPlan, scale: str) -> StudyPlan:
     )
 
 
+def narrowed(
+    plan: StudyPlan, *, repeats: int | None = None, arms: tuple[str, ...] = (), changes: dict[str, Any] | None = None
+) -> StudyPlan:
+    """The plan with other repeats or settings, or with some arms only; a new kind of budget replaces the plan's."""
+    for arm in arms:
+        if arm not in plan.arms:
+            raise SettingsError(f"The plan has no arm '{arm}'; {nearest(arm, list(plan.arms))}")
+    changes = changes or {}
+    settings = {**plan.settings, **changes}
+    if "budget.time" in changes and "budget.flops" not in changes:
+        settings.pop("budget.flops", None)
+    if "budget.flops" in changes and "budget.time" not in changes:
+        settings["budget.time"] = None
+    chosen = {arm: plan.arms[arm] for arm in arms} or plan.arms
+    return msgspec.structs.replace(plan, repeats=repeats or plan.repeats, arms=chosen, settings=settings)
+
+
 def check_plan(plan: StudyPlan, path: Path) -> None:
     """Refuse mistakes that would otherwise show only after hours."""
     if not plan.arms or plan.repeats < 1:

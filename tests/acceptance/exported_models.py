@@ -31,7 +31,14 @@ ENDS = {"torch": ".pt2", "onnx": ".onnx", "source": "-source"}
 PACKAGES = {"torch": ["torch"], "onnx": ["onnxruntime", "numpy"]}
 ABSENT = {"torch": ["genepool", "numpy", "onnxruntime", "PIL"], "onnx": ["genepool", "torch"]}
 GROWING = {"grow-convolution": 3.0, "widen": 2.0, "add-skip": 3.0, "identity": 0.5, "filter-size": 0.5}
-SETTINGS = {"steps": 150, "share": 0.0, "finish": 0.0, "mutations": 10, "max_flops": 4e6, "mutation_odds": GROWING}
+SETTINGS = {
+    "training.steps": 150,
+    "training_budget.share": None,
+    "final_phase.share": 0.0,
+    "breeding.mutations": 10,
+    "limits.flops": 4e6,
+    "breeding.odds": GROWING,
+}
 """Steps and not time, so that a busy machine finds the same; many mutations, so that children are large at once."""
 ROUNDS = 6
 
@@ -82,8 +89,8 @@ def evolve(folder: Path, models: Path, name: str, data: str) -> dict[str, np.nda
 def fitted(directory: Path, data: str) -> ImageClassifier:
     """Until a network with three convolutions and a skip is alive."""
     for rounds in range(1, ROUNDS + 1):
-        told = ImageClassifier(time="0", individuals=12 * rounds, directory=directory, settings=SETTINGS)
-        classifier = told.fit(data)
+        settings = {**SETTINGS, "budget.individuals": 12 * rounds}
+        classifier = ImageClassifier(time=None, directory=directory, settings=settings).fit(data)
         dna = largest_of(classifier.experiment).dna
         if len(dna.convs) >= 3 and dna.skips:
             return classifier

@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 import torch
-from genepool.evolution.monitor import ASK_EVERY
 
 from genepool.data import prepare
 from genepool.evaluation import Progress, TrainingRequest
+from genepool.evolution.training import CHECK_EVERY
 from genepool.experiment import Experiment
 from tests.support.in_process import work_on
 from tests.support.processes import (
@@ -117,7 +117,7 @@ def stopped_at(step: int, seen: list[int]) -> object:
                 seen.append(progress.step)
                 if progress.step == step:
                     os.kill(os.getpid(), signal.SIGTERM)
-                    time.sleep(ASK_EVERY)  # a worker asks no more often whether to stop
+                    time.sleep(CHECK_EVERY)  # a worker checks no more often whether to stop
                 observe(progress)
 
             return self._evaluator.evaluate(request, look)

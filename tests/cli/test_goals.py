@@ -63,7 +63,7 @@ def test_the_best_is_the_fittest_and_all_that_speaks_of_accuracy_means_accuracy(
     assert re.search(rf"{re.escape(share)} +{fittest.fitness:.4f}", last)
     told("export", directory, "--format", "source", "--out", tmp_path / "model")
     card = (tmp_path / "model" / "README.md").read_text()
-    assert f"validation accuracy | {share} (evolution selected by a fitness that counts the cost too)" in card
+    assert f"validation accuracy | {share} (evolution selected by a fitness that also counts FLOPs)" in card
     assert f"Accuracy {share}" in card
     pair = json.loads(told("ensemble", directory, "--format", "source", "--out", tmp_path / "pair", "--json"))
     accuracies = {row.id: row.accuracy for row in alive}
@@ -99,7 +99,7 @@ def test_networks_over_the_time_live_below_all_that_keep_it(tmp_path):
     directory = tmp_path / "experiment"
     command = ("run", directory, *SHORT, "--individuals", 4, "--population", 3)
     page = told(*command, "--max-milliseconds", 0.00001)
-    assert re.search(r"inference            \S+ ms for one image", page)
+    assert re.search(r"inference            \S+ ms per image", page)
     for row in rows(directory):
         assert 0 < row.accuracy <= 1
         assert -1 <= row.fitness < 0

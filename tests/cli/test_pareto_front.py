@@ -131,5 +131,5 @@ def test_ten_thousand_that_are_long_dead_take_seconds(tmp_path):
 
 def test_an_empty_experiment_has_no_front(tmp_path):
     Experiment.create(tmp_path / "experiment", changed(preset("laptop"), {"population.size": 10}))
-    assert "Nobody has been trained yet" in front(tmp_path / "experiment")
+    assert "No network has been trained yet" in front(tmp_path / "experiment")
     assert json.loads(front(tmp_path / "experiment", "--json")) == []

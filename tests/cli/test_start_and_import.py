@@ -67,7 +67,7 @@ def test_a_model_goes_on_with_its_weights(model, tmp_path):
     assert "every invariant holds" in done("check", directory)
     # Going on needs no --start, another one is refused, and files that were changed are noticed.
     done("run", directory, "--individuals", 5)
-    assert "other settings (start is 'model" in refused("run", directory, "--start", "initial")
+    assert "other settings (experiment.start is 'model" in refused("run", directory, "--start", "initial")
     (directory / "start" / "dna.json").write_text("{}")
     assert "are not what this experiment started from" in refused("worker", directory)
     assert not (model.parent / "sprung").exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from genepool.data.download import RemoteFile, download
-from genepool.data.official.formats import IdxLayout
+from genepool.data.official.files import IdxLayout
 from genepool.data.official.sets import FASHION_MNIST, MNIST
 from genepool.errors import DataError
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from genepool.data import open_source
-from genepool.data.official.formats import CifarLayout, IdxLayout
+from genepool.data.official.files import CifarLayout, IdxLayout
 from genepool.data.official.sets import CIFAR_10, CIFAR_100, CIFAR_100_CLASSES, FASHION_MNIST, MNIST
 from genepool.errors import DataError
 

@@ -1,10 +1,10 @@
-"""Every code block of the documentation is run, as a reader would, and prints what the page shows.
+"""Every code block of the documentation runs and prints what the page shows.
 
-A block's first line says what a reader need not see:
+A block's first line has a marker for these tests:
 
-    ```console                       each `$ ` line must succeed, and print the lines below it, in this order
-    ```console exits 2               each must end with this exit code instead
-    ```console no-run: the reason    is only parsed; so is everything in PARSED_ONLY and in the README
+    ```console                       every `$ ` line must succeed and print the lines below it, in this order
+    ```console exits 2               every line must end with this exit code instead
+    ```console no-run: the reason    is only parsed, like all blocks of PARSED_ONLY and the README
     ```python                        runs
     ```toml file plan.toml           is written to this file
 
@@ -106,7 +106,7 @@ def test_few_blocks_are_not_run_and_each_says_why():
 
 @pytest.fixture
 def folder(tmp_path):
-    """What a reader has: some photographs, and the examples."""
+    """A folder with some photographs and the examples."""
     place = tmp_path / "reader"
     photographs(place / "photos" / "birds", crops=18)
     (place / "holiday").mkdir()
@@ -115,7 +115,7 @@ def folder(tmp_path):
     return place
 
 
-FIRST = [block for block in RUN if block.place.startswith(f"{ORDER[0]}.md:")]
+FIRST = [block for block in blocks(DOCS / f"{ORDER[0]}.md") if block in RUN]
 
 
 @pytest.mark.parametrize("run", [FIRST, pytest.param(RUN, marks=pytest.mark.thorough)], ids=[ORDER[0], "all pages"])
@@ -126,7 +126,7 @@ def test_every_block_runs_and_prints_what_is_shown(run, folder):
 
 
 def tried(block, folder):
-    """A sentence for each thing that is not as the page says."""
+    """One sentence per difference from the page."""
     if block.language == "console":
         wanted = int(block.words.removeprefix("exits ") or 0)
         for command in commands(block):
@@ -145,7 +145,7 @@ def tried(block, folder):
 
 
 def typed(line, folder):
-    """Verbs in this process, but for plugins, which would stay in it; everything else by a shell."""
+    """Run commands of Genepool in this process, unless they load plugins, which would stay; others in a shell."""
     words = shlex.split(line, comments=True)
     if words[0] == "genepool" and "--plugin" not in words:
         said = genepool(*words[1:], cwd=folder)
@@ -186,7 +186,7 @@ def first_missing(shown, printed):
 
 
 def plain(line):
-    """Without what differs from run to run."""
+    """The line without what differs between runs."""
     return " ".join(NUMBER.sub("0", IDENTITY.sub("ID", line)).split())
 
 
@@ -197,7 +197,7 @@ def test_shown_lines_are_looked_for_in_their_order():
     assert first_missing(["worst 84.3 %"], printed) == "worst 84.3 %"
 
 
-# -- what is not run is understood at least ----------------------------------------------------------------------------
+# -- blocks that are only parsed ---------------------------------------------------------------------------------------
 
 UNRUN = [
     *(block for block in ALL if block not in RUN),
@@ -206,17 +206,11 @@ UNRUN = [
 ]
 
 
-def each(language):
-    return pytest.mark.parametrize(
-        "block", [block for block in UNRUN if block.language == language], ids=lambda block: block.place
-    )
-
-
-def understood(group, ctx, words):
-    """Parsed by click to the last option, and not carried out."""
+def parse(group, ctx, words):
+    """Parse with click, including all options, without running the command."""
     name, command, rest = group.resolve_command(ctx, words)
     if isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
-        understood(command, click.Context(command, info_name=name, parent=ctx), rest)
+        parse(command, click.Context(command, info_name=name, parent=ctx), rest)
     else:
         command.make_context(name, list(rest), parent=ctx)
 
@@ -224,37 +218,37 @@ def understood(group, ctx, words):
 @pytest.mark.parametrize(
     "block", [block for block in UNRUN if block.language == "console"], ids=lambda block: block.place
 )
-def test_commands_that_are_not_run_are_understood(block, monkeypatch):
+def test_commands_that_are_not_run_can_be_parsed(block, monkeypatch):
     monkeypatch.setattr("genepool.registry.load", lambda names: None)
     for command in commands(block):
         for part in command.line.split("&&"):
             words = shlex.split(part, comments=True)
             if words[:1] == ["genepool"]:
-                understood(cli, click.Context(cli, info_name="genepool"), words[1:])
+                parse(cli, click.Context(cli, info_name="genepool"), words[1:])
 
 
-def test_a_command_that_does_not_exist_is_not_understood():
+def test_an_unknown_command_cannot_be_parsed():
     with pytest.raises(click.UsageError):
-        understood(cli, click.Context(cli), ["run", "x", "--no-such-option"])
+        parse(cli, click.Context(cli), ["run", "x", "--no-such-option"])
     with pytest.raises(click.UsageError):
-        understood(cli, click.Context(cli), ["no-such-verb"])
+        parse(cli, click.Context(cli), ["no-such-verb"])
 
 
 @pytest.mark.parametrize(
     "block", [block for block in UNRUN if block.language == "python"], ids=lambda block: block.place
 )
-def test_python_that_is_not_run_names_what_is_there(block):
+def test_python_that_is_not_run_imports_existing_names(block):
     for node in ast.walk(ast.parse(block.text)):
         if isinstance(node, ast.ImportFrom):
             module = importlib.import_module(node.module)
             assert {alias.name for alias in node.names} <= {*dir(module), *getattr(module, "__all__", ())}
 
 
-# -- sentences of the program ------------------------------------------------------------------------------------------
+# -- messages of the program -------------------------------------------------------------------------------------------
 
 
 def sentences():
-    """Every text in the source, with an ellipsis for what is filled in."""
+    """Every string in the source, with an ellipsis for each placeholder."""
     for path in (ROOT / "genepool").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
@@ -263,7 +257,7 @@ def sentences():
                 yield node.value
 
 
-def test_the_sentences_in_troubleshooting_are_the_programs_own():
+def test_sentences_in_troubleshooting_occur_in_the_source():
     page = (DOCS / "guide" / "troubleshooting.md").read_text()
     quoted = [sentence for _, sentence in re.findall(r"^### (`+)(.*)\1$", page, re.MULTILINE)]
     assert len(quoted) > 15

@@ -33,7 +33,7 @@ def headings(site, page):
     }
 
 
-def test_every_verb_is_in_the_reference(site):
+def test_every_command_is_in_the_reference(site):
     assert headings(site, "reference/cli.html") >= {f"genepool {verb}" for verb in VERBS}
     assert "--max-milliseconds" in (site / "reference/cli.html").read_text()
 
@@ -64,13 +64,13 @@ def test_the_concepts_have_every_mutation_and_every_difference_between_presets(s
         assert f"<td><code>{name}</code></td>" in text, name
 
 
-def test_what_only_tests_read_is_not_shown(site):
+def test_markers_for_tests_are_not_shown(site):
     pages = [path.read_text() for path in site.rglob("*.html")]
     assert len(pages) > 10
     for leftover in ("no-run", "```", "<!-- mutations", "<!-- file", "\\|"):
         assert not [text for text in pages if leftover in text], leftover
 
 
-def test_the_site_loads_nothing_from_elsewhere(site):
+def test_the_site_loads_nothing_from_other_servers(site):
     for path in site.rglob("*.html"):
         assert not re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(?:https?:)?//[^"]*"', path.read_text())

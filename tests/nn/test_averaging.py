@@ -128,7 +128,7 @@ def test_a_network_without_normalisation_needs_no_batches_for_it(fashion):
     model = Model(plain, fashion.image, 10, torch.Generator().manual_seed(0))
     training = TrainingRun(model, fashion, Training(steps=20, averaging=0.5), seed=0, device=CPU)
     training.run(ignore)
-    assert training.settled == 0
+    assert training.batches_after_last_step == 0
 
 
 def test_the_prediction_of_memory_counts_the_average(fashion):

@@ -8,7 +8,7 @@ from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.nn import Model, Normaliser, TorchEvaluator, TrainingRun, gpus
 from genepool.nn import trainer as training_module
 from genepool.nn.batches import Batches, ResidentBatches, batches_for, resident
-from genepool.nn.measure import accuracy
+from genepool.nn.evaluator import accuracy
 from tests.support.networks import chain, conv
 
 CPU, META = torch.device("cpu"), torch.device("meta")

@@ -8,7 +8,7 @@ from genepool.dna import requirements
 from genepool.errors import DataError
 from genepool.evaluation import Limits, Race, Training, TrainingBudget, TrainingRequest
 from genepool.nn import Model, TorchEvaluator, TrainingRun, from_bytes, trainer
-from genepool.nn.step_count import IMAGES, Referee, StepCount, judge
+from genepool.nn.step_count import RACE_IMAGES, RaceRun, StepCount, judge
 from tests.nn.test_step_count import Clock, Ticking
 from tests.support.networks import chain, conv
 
@@ -44,7 +44,7 @@ def test_a_clear_loser_stops_at_the_look_and_says_so(fashion):
     assert (found.raced, found.steps, found.step_decisions, found.reason) == ("stopped", 60, ((60, 60),), None)
     assert found.look[0] == 60
     needs = requirements(DNA, fashion.image, 10)
-    images = IMAGES + len(fashion.validation_labels)
+    images = RACE_IMAGES + len(fashion.validation_labels)
     assert found.flops == 60 * needs.training.total + needs.forward.total * images // 50
 
 
@@ -58,7 +58,7 @@ def test_what_is_kept_of_a_loser_are_the_weights_at_the_look_and_their_true_fitn
     weights = from_bytes(trained.weights)
     assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
     assert ours.validate(model) == trained.evaluation.fitness
-    assert ours.validate(model, IMAGES) == trained.evaluation.look[1]
+    assert ours.validate(model, RACE_IMAGES) == trained.evaluation.look[1]
 
 
 def test_a_clear_winner_trains_longer(fashion):
@@ -162,7 +162,7 @@ def test_a_decision_is_remembered_and_not_made_again(fashion):
 
 def test_a_checkpoint_without_a_race_is_none_of_a_raced_training(fashion):
     checkpoint = stopped_at(50, fashion, TrainingBudget())
-    with pytest.raises(DataError, match="not one of this network"):
+    with pytest.raises(DataError, match="does not belong to this network"):
         evaluator(fashion).evaluate(TrainingRequest(DNA, seed=3, checkpoint=checkpoint, budget=against(POOR)))
 
 
@@ -175,20 +175,20 @@ def race_by_the_clock(rival, look_takes=0.0):
         clock.now += look_takes
         return 0.5
 
-    referee = Referee(Race(look=0.5, rival=rival, stretch=1.5), step_count, measure)
+    race = RaceRun(Race(look=0.5, rival=rival, stretch=1.5), step_count, measure)
     while done < step_count.steps or not step_count.is_decided:
         clock.now += 0.01
         done += 1
         step_count.after(done)
-        referee.after(done)
-    return done, clock.now - 100, step_count, referee
+        race.after(done)
+    return done, clock.now - 100, step_count, race
 
 
 def test_time_is_prolonged_with_the_steps_and_saved_with_them():
-    done, took, _, referee = race_by_the_clock(POOR)
+    done, took, _, race = race_by_the_clock(POOR)
     assert took == pytest.approx(12.5, rel=0.05)
     assert done == pytest.approx(1250, rel=0.05)
-    assert referee.verdict == "longer"
+    assert race.verdict == "longer"
     done, took, *_ = race_by_the_clock(UNBEATABLE)
     assert took == pytest.approx(5.0, rel=0.05)
     assert done == pytest.approx(500, rel=0.05)
@@ -202,9 +202,9 @@ def test_a_slow_look_takes_its_time_from_the_steps_but_does_not_make_them_seem_s
 
 
 def test_a_longer_time_is_kept_in_the_checkpoint():
-    *_, step_count, referee = race_by_the_clock(POOR)
+    *_, step_count, race = race_by_the_clock(POOR)
     later = StepCount(TrainingBudget(seconds=10.0), 10**6)
-    again = Referee(Race(look=0.5, rival=POOR, stretch=1.5), later, lambda: 1.0)
-    again.resume(referee.state())
+    again = RaceRun(Race(look=0.5, rival=POOR, stretch=1.5), later, lambda: 1.0)
+    again.resume(race.state())
     assert later.seconds == step_count.seconds == pytest.approx(12.5, rel=0.02)
-    assert (again.verdict, again.look) == (referee.verdict, referee.look)
+    assert (again.verdict, again.look) == (race.verdict, race.look)

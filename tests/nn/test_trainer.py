@@ -204,7 +204,7 @@ def test_a_checkpoint_of_another_network_is_refused(fashion):
     evaluator = TorchEvaluator(fashion, Training(steps=50), Limits(), CPU)
     kept = []
     evaluator.evaluate(TrainingRequest(chain(conv("a")), seed=0), lambda progress: kept.append(progress.checkpoint()))
-    with pytest.raises(DataError, match="not one of this network"):
+    with pytest.raises(DataError, match="does not belong to this network"):
         evaluator.evaluate(TrainingRequest(chain(conv("b")), seed=0, checkpoint=kept[0]))
     with pytest.raises(DataError, match="safetensors"):
         evaluator.evaluate(TrainingRequest(chain(conv("a")), seed=0, checkpoint=b"rubbish"))

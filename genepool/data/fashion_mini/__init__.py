@@ -20,6 +20,8 @@ from PIL import Image
 from genepool.data.source import Development, Images, Listing
 from genepool.errors import DataError, shown
 
+__all__ = ["LISTING", "Contents", "FashionMini", "Sheet", "digest_of"]
+
 HERE = Path(__file__).parent
 SIDE = 28
 COLUMNS = 100

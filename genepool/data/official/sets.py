@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from genepool.data.download import Progress, RemoteFile, download
-from genepool.data.official.files import OfficialFiles, find_official
-from genepool.data.official.formats import CifarLayout, IdxLayout
+from genepool.data.official.files import CifarLayout, IdxLayout, OfficialFiles, find_official
 from genepool.data.paths import data_folder, downloads_folder, stamp
 from genepool.data.source import Development, Images, Listing
 from genepool.errors import DataError, shown

@@ -15,6 +15,8 @@ from genepool.errors import StorageError, shown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = ["MANY", "percent_axis", "save", "save_png", "time_axis"]
+
 MANY = 5000
 """From this number of dots on, the SVG contains them as one image; it would take minutes to open otherwise."""
 

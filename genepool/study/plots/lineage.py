@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from genepool.analysis import Diagram, Dot, chain
-from genepool.study.plots import MANY, save, time_axis
-from genepool.study.plots.progress import ALIVE, DEAD, RECORD
+from genepool.study.plots.progress import ALIVE, DEAD, MANY, RECORD, save, time_axis
 
 FILL = {"end": "#e2e8f0", "linear": "#ffffff", "once": "#dbeafe", "often": "#fed7aa"}
 """The background of a box; the paper's are white without a nonlinearity and orange with more than one."""

@@ -9,8 +9,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from genepool.analysis import Dot
-from genepool.study.plots import MANY, percent_axis, save, save_png, time_axis
-from genepool.study.plots.progress import ALIVE, DEAD, RECORD
+from genepool.study.plots.progress import ALIVE, DEAD, MANY, RECORD, percent_axis, save, save_png, time_axis
 from genepool.testing.simulation import Outcome
 
 COLOURS = ("#1f5fbf", "#d97706", "#2f855a", "#b83280", "#6b46c1", "#718096", "#c53030", "#0987a0")

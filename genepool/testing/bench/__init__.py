@@ -1,1 +1,7 @@
-"""The engine against others, in one interleaved run: the ordinary way, a hand-tuned loop, and the machine itself."""
+"""The training benchmark: our training beside a baseline, a hand-tuned loop and the CPU's matrix multiplication.
+
+training  rounds, medians and targets; individuals trained by the real worker
+rounds    the measurements of one round, and the hand-tuned loop
+networks  the networks, as DNA and in plain torch
+baseline  the baseline: one training in a new process, as in a tutorial
+"""

@@ -1,8 +1,8 @@
-"""The ordinary way to train one network: a new process, a DataLoader that augments image by image, torch.optim.
+"""The baseline: one network trained in a new process, with a DataLoader that augments image by image, and torch.optim.
 
     python -m genepool.testing.bench.baseline FOLDER NETWORK STEPS
 
-Written as tutorials write it, with two threads and two loader processes, on CIFAR-10's official files in FOLDER.
+It is written as in a tutorial, with two threads and two loader processes, for CIFAR-10's official files in FOLDER.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from genepool.testing.bench.networks import CONTESTANTS
+from genepool.testing.bench.networks import NETWORKS
 
 Sample = tuple[Tensor, int]
 
@@ -55,7 +55,7 @@ def main(folder: Path, name: str, steps: int) -> None:
     torch.set_num_threads(2)
     pixels, labels = read(folder)
     training, validation = Images(pixels[5000:], labels[5000:], True), Images(pixels[:5000], labels[:5000], False)
-    model = CONTESTANTS[name].plain()
+    model = NETWORKS[name].plain()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.0001)
     loss_of = nn.CrossEntropyLoss()
     done = 0

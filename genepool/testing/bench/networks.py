@@ -1,4 +1,4 @@
-"""The benchmark's five networks twice: as DNA and in plain torch."""
+"""The benchmark's five networks, as DNA and in plain torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ SIX: Layers = ((16, 1), (32, 2), (48, 1), (64, 2), (96, 1), (128, 2))
 WIDE: Layers = ((32, 1), (64, 1), (64, 2), (128, 1), (128, 1), (128, 2), (192, 1), (256, 2))
 
 
-class Contestant(NamedTuple):
+class BenchNetwork(NamedTuple):
+    """One network in both forms."""
+
     dna: DNA
     plain: Callable[[], nn.Module]
 
@@ -58,7 +60,7 @@ class Block(nn.Module):
         y = self.conv1(functional.relu_(self.norm1(x)))
         y = self.conv2(functional.relu_(self.norm2(y)))
         if self.stride > 1:
-            # Every other pixel; as a slice it would lose the memory layout, and a tenth of the speed with it.
+            # Every other pixel; a slice would lose the memory layout and a tenth of the speed.
             x = functional.interpolate(x, scale_factor=0.5)
             x = functional.pad(x, (0, 0, 0, 0, 0, y.shape[1] - x.shape[1]))
         return x + y
@@ -80,6 +82,7 @@ class ResNet20(nn.Module):
 
 
 def chain(layers: Layers) -> DNA:
+    """Return `Chain` as DNA."""
     vertices, edges, top, before = [INPUT], [], INPUT.id, 3
     for i, (channels, stride) in enumerate(layers):
         vertices.append(Vertex(id=f"v{i}", type="bn_relu"))
@@ -90,16 +93,16 @@ def chain(layers: Layers) -> DNA:
     return DNA(learning_rate=0.1, vertices=(*vertices, OUTPUT), edges=(*edges, trunk))
 
 
-CONTESTANTS: dict[str, Contestant] = {
-    "linear": Contestant(initial(), lambda: Chain(())),
-    "one convolution": Contestant(chain(((16, 1),)), lambda: Chain(((16, 1),))),
-    "six convolutions": Contestant(chain(SIX), lambda: Chain(SIX)),
-    "resnet-20": Contestant(zoo("resnet-20"), ResNet20),
-    "wide": Contestant(chain(WIDE), lambda: Chain(WIDE)),
+NETWORKS: dict[str, BenchNetwork] = {
+    "linear": BenchNetwork(initial(), lambda: Chain(())),
+    "one convolution": BenchNetwork(chain(((16, 1),)), lambda: Chain(((16, 1),))),
+    "six convolutions": BenchNetwork(chain(SIX), lambda: Chain(SIX)),
+    "resnet-20": BenchNetwork(zoo("resnet-20"), ResNet20),
+    "wide": BenchNetwork(chain(WIDE), lambda: Chain(WIDE)),
 }
 
 
 def channels_last(network: nn.Module) -> nn.Module:
-    """The memory layout that is fastest on CPUs."""
+    """Change to the memory layout that is fastest on CPUs."""
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
