@@ -1,4 +1,4 @@
-# Genepool's commands. Each makes the virtual environment .venv first if it is missing.
+# Genepool's commands. Each creates the virtual environment .venv first if it is missing.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,13 +13,13 @@ export PYTHONHASHSEED ?= 0
 .PHONY: help setup page browser demo docs test test-thorough test-cluster bench-dashboard bench-workers storm check bench bench-training fuzz format clean \
   check-export page-lint page-format
 
-help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+help:  ## print this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-setup: $(STAMP)  ## makes .venv and installs all that the project needs; builds the dashboard's page where Node.js is
-	@$(MAKE) -s page || echo "Everything but the dashboard's page is ready; for that, install Node.js and run make page."
+setup: $(STAMP)  ## create .venv with everything; build the dashboard's page if Node.js is installed
+	@$(MAKE) -s page || echo "Everything is ready except the dashboard's page; install Node.js and run make page."
 
-# torch comes first and pinned: a range, resolved by a dependency, may draw in gigabytes of another build.
+# torch is installed first and pinned: a range in a dependency could pull in gigabytes of another build.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && apt-get install -qy python3-venv; } || { \
@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
 
-page: $(PAGE)  ## builds the dashboard's page; its libraries come from npm, at the versions of page/package-lock.json
+page: $(PAGE)  ## build the dashboard's page, with libraries from npm pinned in page/package-lock.json
 
 $(PAGE): page/package.json page/package-lock.json page/build.mjs $(wildcard page/src/*)
 	@$(MAKE) -s $(PAGE_STAMP)
@@ -43,52 +43,52 @@ $(PAGE_STAMP): page/package.json page/package-lock.json
 	cd page && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-page-lint page-format:  # without npm the page is left out
-	@command -v npm >/dev/null || { echo "There is no npm, so the page is left out."; exit 0; }; \
+page-lint page-format:  # skipped without npm
+	@command -v npm >/dev/null || { echo "npm is not installed, so the page is skipped."; exit 0; }; \
 	  $(MAKE) -s $(PAGE_STAMP) && cd page && npm run --silent $(@:page-%=%)
 
-browser:  # for the tests of the page; without one they are skipped and say so, or fail with GENEPOOL_NEEDS_BROWSER=1
+browser:  # for the page's tests; without one they are skipped, or fail with GENEPOOL_NEEDS_BROWSER=1
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
 	  apt-get install -qy --no-install-recommends chromium fonts-dejavu-core; } || \
-	  echo "There is no chromium, so the page is not tested (Debian: apt-get install chromium)."
+	  echo "chromium is not installed, so the page is not tested (Debian: apt-get install chromium)."
 
-demo: $(STAMP)  ## evolves a classifier from nothing in two minutes, on the images that come with Genepool
+demo: $(STAMP)  ## evolve a classifier for two minutes on the bundled images
 	$(BIN)/genepool run demo
 	@echo; $(BIN)/genepool lineage demo
 
-docs: $(STAMP)  ## builds the documentation into site/, without a warning or not at all
+docs: $(STAMP)  ## build the documentation into site/; warnings are errors
 	$(BIN)/mkdocs build --quiet
 	@echo "site/index.html"
 
-test: $(STAMP) browser  ## the tests, the page in a browser too; with GENEPOOL_DATA=folder also on whole official data sets
+test: $(STAMP) browser  ## run the tests, including the page in a browser; GENEPOOL_DATA=folder adds the official data sets
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs -m 'not thorough'
 
-test-thorough: $(STAMP) browser  ## tests that take long for what they add
+test-thorough: $(STAMP) browser  ## run slow or redundant tests
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs -m thorough
 
-test-cluster: $(CLUSTER_STAMP)  ## a Ray cluster of three nodes and a Slurm of one, on this machine: some four minutes
-	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not watched."
+test-cluster: $(CLUSTER_STAMP)  ## test Ray with three nodes and Slurm with one, on this machine: about four minutes
+	@$(MAKE) -s page || echo "The dashboard's page is not built, so its dashboard is not tested."
 	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 1200 tests/cluster
 
-# Ray is an extra, and too large to be in everybody's environment.
+# Ray is an optional dependency, and large.
 $(CLUSTER_STAMP): $(STAMP)
 	$(BIN)/pip install -q -c constraints.txt -e '.[ray]' kubernetes-validate
 	@touch $@
 
-fuzz: $(STAMP)  ## looks longer, and elsewhere each time, for input that is not answered properly
+fuzz: $(STAMP)  ## run the property tests longer, with other examples each time
 	GENEPOOL_FUZZ_EXAMPLES=$${EXAMPLES:-100000} $(BIN)/python -m pytest -n 2 --timeout 0 -m 'not thorough' -k "fuzz or decoder_answers"
 
-storm: $(STAMP)  ## kills and freezes thousands of workers, real ones and simulated ones: about half an hour
-	@$(MAKE) -s page || echo "The dashboard's page is not built, so only its reader looks on."
+storm: $(STAMP)  ## kill and freeze thousands of workers, real and simulated: about half an hour
+	@$(MAKE) -s page || echo "The dashboard's page is not built, so only its reader takes part."
 	$(BIN)/python -m tests.races.storm
 	$(BIN)/python -m tests.races.seeds $${SEEDS:-20000}
 
-check-export: $(STAMP)  ## exports models and uses them in new environments that have no Genepool: a few minutes
+check-export: $(STAMP)  ## use exported models in fresh environments without Genepool: a few minutes
 	$(BIN)/python -m tests.acceptance.exported_models
 
-bench: $(STAMP) $(BENCH_STAMP)  ## how fast networks train and populations evolve, compared with the machine's limits
+bench: $(STAMP) $(BENCH_STAMP)  ## measure training and the store, relative to the machine's limits
 	$(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.store $(if $(QUICK),--quick)
 
@@ -96,9 +96,9 @@ bench: $(STAMP) $(BENCH_STAMP)  ## how fast networks train and populations evolv
 $(BENCH_STAMP): benchmarks/constraints.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	@$(BENCH_VENV)/bin/pip install -q -c benchmarks/constraints.txt optuna && touch $@ || \
-	  echo "Optuna cannot be installed now, so the benchmark leaves its column out."
+	  echo "Optuna could not be installed, so its column is left out."
 
-check: $(STAMP)  ## lint, format and types, of the page as well where npm is
+check: $(STAMP)  ## check lint, format and types; the page too if npm is installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -108,20 +108,20 @@ bench-training: $(STAMP)  ## compare training with a baseline, a hand-tuned loop
 	@mkdir -p benchmarks/results
 	$(BIN)/genepool bench training --out benchmarks/results/training-comparison.json $(if $(QUICK),--quick)
 
-bench-dashboard: $(STAMP)  ## the page with 100,000 individuals, and the cost of observing: a quarter of an hour on a quiet machine
+bench-dashboard: $(STAMP)  ## measure the page with 100,000 individuals and the cost of observing: about 15 minutes
 	@$(MAKE) -s page browser
 	$(BIN)/python -m benchmarks.dashboard
 	$(BIN)/python -m benchmarks.observers server
 	$(BIN)/python -m benchmarks.observers workers
 
-bench-workers: $(CLUSTER_STAMP)  ## compare Ray with local processes: a quarter of an hour on a quiet machine
+bench-workers: $(CLUSTER_STAMP)  ## compare Ray with local processes: about 15 minutes
 	$(BIN)/python -m benchmarks.worker_pools
 
-format: $(STAMP)  ## puts the code into the agreed form
+format: $(STAMP)  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	@$(MAKE) -s page-format
 
-clean:  ## removes what the other commands made
+clean:  ## remove generated files
 	rm -rf $(VENV) $(BENCH_VENV) build dist demo site page/node_modules genepool/dashboard/static \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -42,6 +42,7 @@ from genepool.population import (
     DirectoryView,
     Files,
     State,
+    is_available,
     read_manifest,
 )
 from genepool.registry import load
@@ -79,9 +80,7 @@ class Experiment(VersionedSettings):
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"'{shown(path)}' cannot be created: {error.strerror or error}.") from None
-        # Ignore what a process that was killed while creating the experiment left under a private name.
-        others = [entry for entry in path.iterdir() if not entry.name.startswith("new-")]
-        if others and not (path / "experiment.json").exists():
+        if not is_available(Files(), str(path)):
             raise PopulationFormatError(
                 f"'{shown(path)}' is not empty and not an experiment; choose another directory."
             )

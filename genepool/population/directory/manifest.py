@@ -101,6 +101,12 @@ def create_manifest(
     return read_manifest(files, root)
 
 
+def is_available(files: Files, root: str) -> bool:
+    """Return whether a directory is an experiment, or holds at most the private names of a killed creator."""
+    entries = files.list(root)
+    return _MANIFEST in entries or all(map(names.is_staged, entries))
+
+
 def read_manifest(files: Files, root: str) -> Manifest:
     """Return the manifest of an experiment; refuse anything else."""
     place = f"{root}/{_MANIFEST}"
@@ -136,7 +142,7 @@ class _Version(msgspec.Struct):
 
 def publish(files: Files, directory: str, name: str, data: bytes) -> bool:
     """Link a complete file into place unless there is one; return whether this caller's won."""
-    staged = f"{directory}/new-{files.urandom(8).hex()}"
+    staged = f"{directory}/{names.staged_name(files.urandom(8))}"
     files.save(staged, data)
     try:
         files.link(staged, f"{directory}/{name}")

@@ -286,6 +286,16 @@ def is_inherited(name: str) -> bool:
 # Settings, logs and foreign entries.
 
 
+def staged_name(random: bytes) -> str:
+    """Return a private name for a file that is linked into place once it is complete."""
+    return f"new-{random.hex()}"
+
+
+def is_staged(name: str) -> bool:
+    """Return whether this is such a private name."""
+    return name.startswith("new-")
+
+
 def config_name(version: int) -> str:
     """Return the file of one version of the tunable settings."""
     return f"{version:06d}.json"
