@@ -17,7 +17,8 @@ TOKEN = "5ec4e70fn0b0dy" * 3
 ASKED = os.environ.get("GENEPOOL_CLUSTER", "")
 collect_ignore_glob = {"": ["test_*.py"], "ray": ["test_slurm.py", "test_ssh.py"]}.get(ASKED, [])
 if ASKED:
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN)  # Ray reads them when it is imported
+    # Ray reads them when it is imported; it would wait for a node for half a minute only.
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN, RAY_raylet_start_wait_time_s="240")
 
 
 @pytest.fixture(scope="session")

@@ -135,7 +135,7 @@ def test_workers_of_a_ray_of_our_own_have_our_priority():
     """Ray's own choice would be the lowest but four, and any other process would slow trainings down."""
     words = "from genepool.workers.ray.nodes import join; import os; ray = join('local')"
     words += "; print(ray.get(ray.remote(lambda: os.nice(0)).remote()))"
-    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.stdout.strip() == str(os.nice(0)), done.stderr
 
 

@@ -39,7 +39,7 @@ def patient(cluster, tmp_path_factory) -> Iterator[dict[str, Run]]:
     (folder / "sitecustomize.py").write_text(SLOW)
     with (
         Run(folder / "token", cluster.address, RAY_AUTH_TOKEN=WRONG) as token,
-        Run(folder / "slow", "local", PYTHONPATH=str(folder)) as slow,
+        Run(folder / "slow", "local", PYTHONPATH=str(folder), RAY_raylet_start_wait_time_s="30") as slow,
     ):
         yield {"token": token, "slow": slow}
 
