@@ -24,10 +24,10 @@ def dna() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--image", default="32x32x3", show_default=True, help="Height x width x channels of the images.")
 @click.option("--classes", default=10, show_default=True, type=click.IntRange(2))
-@click.option("--batch", default=50, show_default=True, type=click.IntRange(1), help="Images a step.")
+@click.option("--batch", default=50, show_default=True, type=click.IntRange(1), help="Images per step.")
 @JSON
 def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> None:
-    """Sizes, parameters and cost of the network in FILE ('-': standard input)."""
+    """Print the layers, parameters, FLOPs and memory of the network in FILE ('-': standard input)."""
     individual = _read(file)
     shape = Shape(*numbers(image, "32x32x3"))
     facts = _facts(individual, shape, classes, batch)
@@ -43,7 +43,7 @@ def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> Non
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON with the mutations' names beside the DNA.")
 def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | None, as_json: bool) -> None:
-    """Mutates the DNA in FILE ('-': standard input) and prints it."""
+    """Mutate the DNA in FILE ('-': standard input) and print it."""
     import msgspec
 
     from genepool.mutations import mutate as mutate_once
@@ -53,12 +53,10 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
         name, child = mutate_once(child, rng, {mutation: 1.0} if mutation else None)
         names.append(name)
     click.echo(f"mutations: {', '.join(names)}", err=True)
-    if out is not None:
-        _write(child, out)
+    if out is not None or not as_json:
+        _put(child, out)
     if as_json:
         click.echo(json_text({"mutations": names, "seed": seed, "dna": msgspec.Raw(codec.encode(child).encode())}))
-    elif out is None:
-        click.echo(codec.encode(child))
 
 
 @dna.command()
@@ -66,24 +64,24 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
 @CHANNELS
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
 def zoo(name: str, channels: int, out: Path | None) -> None:
-    """Prints a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
+    """Print a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
     from genepool.dna import zoo as network
 
-    individual = network(name, channels)
-    if out is None:
-        click.echo(codec.encode(individual))
-    else:
-        _write(individual, out)
+    _put(network(name, channels), out)
 
 
 def _read(file: Path) -> DNA:
     return codec.decode(sys.stdin.buffer.read(codec.MAX_BYTES + 1)) if str(file) == "-" else codec.read(file)
 
 
-def _write(individual: DNA, out: Path) -> None:
+def _put(individual: DNA, out: Path | None) -> None:
+    """Write the DNA to a file, or print it."""
     from genepool.data import save_file
 
-    save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
+    if out is None:
+        click.echo(codec.encode(individual))
+    else:
+        save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
 
 
 def _facts(individual: DNA, image: Shape, classes: int, batch: int) -> dict[str, Any]:
@@ -139,15 +137,11 @@ def _page(facts: dict[str, Any]) -> str:
         )
         rows.extend([["", "+", *_edge_cells(edge), "", "", "", "", ""] for edge in others])
     header = ["vertex", "type", "edge", "from", "by", "size", "channels", "parameters", "FLOPs forward", "training"]
-    return "\n".join(
-        [
-            table(header, rows, left=5),
-            "",
-            f"{facts['parameters']:,} parameters ({amount(facts['parameters'])}), "
-            f"learning rate {facts['learning_rate']:.4g}",
-            f"{amount(facts['flops_forward'])}FLOP forward and {amount(facts['flops_training'])}FLOP in training "
-            f"for a batch of {facts['batch']}; at most {amount(facts['memory'])}B of memory",
-        ]
+    return (
+        f"{table(header, rows, left=5)}\n\n{facts['parameters']:,} parameters ({amount(facts['parameters'])}), "
+        f"learning rate {facts['learning_rate']:.4g}\n{amount(facts['flops_forward'])}FLOP forward and "
+        f"{amount(facts['flops_training'])}FLOP in training for a batch of {facts['batch']}; "
+        f"at most {amount(facts['memory'])}B of memory"
     )
 
 
