@@ -9,41 +9,40 @@ from typing import Any
 
 import click
 
-from genepool.cli.options import CHANNELS, JSON, PLUGIN, json_text
+from genepool.cli.options import CHANNELS, FILE, JSON, PATH, PLUGIN, json_text
 from genepool.cli.text import amount, numbers, table
-from genepool.dna import CLASSIFIER, DNA, Conv, Requirements, Shape, Shapes, codec, shapes
-from genepool.dna import requirements as requirements_of
+from genepool.dna import DNA, Shape, codec, network_facts
 
 
 @click.group()
 def dna() -> None:
-    """Show, mutate and write networks' DNA."""
+    """Show, mutate and write DNA."""
 
 
 @dna.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--image", default="32x32x3", show_default=True, help="Height x width x channels of the images.")
 @click.option("--classes", default=10, show_default=True, type=click.IntRange(2))
-@click.option("--batch", default=50, show_default=True, type=click.IntRange(1), help="Images a step.")
+@click.option("--batch", default=50, show_default=True, type=click.IntRange(1), help="Images per step.")
 @JSON
 def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> None:
-    """Sizes, parameters and cost of the network in FILE ('-': standard input)."""
+    """Show the shapes, parameters, FLOPs and memory of the network in FILE ('-': standard input)."""
     individual = _read(file)
     shape = Shape(*numbers(image, "32x32x3"))
-    facts = _facts(individual, shape, classes, batch)
+    facts = network_facts(individual, shape, classes, batch)
     click.echo(json_text(facts) if as_json else _page(facts))
 
 
 @dna.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--mutation", help="Its name.  [default: one of the paper's eleven, at random]")
-@click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="How many, one after another.")
+@click.argument("file", type=PATH)
+@click.option("--mutation", help="Name of the mutation.  [default: a random one of the paper's eleven]")
+@click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="Number of mutations.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
 @PLUGIN
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with the mutations' names beside the DNA.")
+@click.option("--out", type=FILE, help="Write the DNA here.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the names of the mutations, and the DNA.")
 def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | None, as_json: bool) -> None:
-    """Mutates the DNA in FILE ('-': standard input) and prints it."""
+    """Mutate the DNA in FILE ('-': standard input) and print it."""
     import msgspec
 
     from genepool.mutations import mutate as mutate_once
@@ -64,9 +63,9 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
 @dna.command()
 @click.argument("name")
 @CHANNELS
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
+@click.option("--out", type=FILE, help="Write the DNA here.")
 def zoo(name: str, channels: int, out: Path | None) -> None:
-    """Prints a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
+    """Print a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
     from genepool.dna import zoo as network
 
     individual = network(name, channels)
@@ -84,48 +83,6 @@ def _write(individual: DNA, out: Path) -> None:
     from genepool.data import save_file
 
     save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
-
-
-def _facts(individual: DNA, image: Shape, classes: int, batch: int) -> dict[str, Any]:
-    sizes, needs = shapes(individual, image), requirements_of(individual, image, classes, batch)
-    return {
-        "image": list(image),
-        "classes": classes,
-        "batch": batch,
-        "learning_rate": individual.learning_rate,
-        "parameters": needs.parameters,
-        "flops_forward": needs.forward.total,
-        "flops_training": needs.training.total,
-        "memory": needs.memory,
-        "vertices": [_vertex_row(individual, vertex, sizes, needs) for vertex in individual.order],
-    }
-
-
-def _vertex_row(individual: DNA, vertex: str, sizes: Shapes, needs: Requirements) -> dict[str, Any]:
-    items = [needs.items[vertex], *(needs.items[edge.id] for edge in individual.edges_in[vertex])]
-    if vertex == individual.output:
-        items.append(needs.items[CLASSIFIER])
-    height, width, channels = sizes.vertices[vertex]
-    return {
-        "id": vertex,
-        "type": individual.vertex[vertex].type,
-        "edges": [
-            {"id": edge.id, "from": edge.from_vertex, "kind": _kind(edge)} for edge in individual.edges_in[vertex]
-        ],
-        "height": height,
-        "width": width,
-        "channels": channels,
-        "parameters": sum(item.parameters for item in items),
-        "flops_forward": sum(item.forward.total for item in items),
-        "flops_training": sum(item.training.total for item in items),
-    }
-
-
-def _kind(edge: object) -> str:
-    if not isinstance(edge, Conv):
-        return "identity"
-    stride = f" /{edge.stride}" if edge.stride > 1 else ""
-    return f"conv {edge.filter_width}x{edge.filter_height}{stride}"
 
 
 def _page(facts: dict[str, Any]) -> str:
