@@ -1,6 +1,6 @@
-"""The command line: one small file a verb, each imported only when its verb is used. No logic lives here.
+"""The command line: files that parse options and print results, each imported only when its command is used.
 
-Whatever goes wrong becomes one sentence on standard error: 2 is the exit code for bad input, 1 for a fault of ours.
+Every error is one sentence on standard error. The exit code is 2 for bad input and 1 for a bug.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ import click
 from genepool import __version__
 from genepool.errors import GenepoolError
 
-__all__ = ["VERBS", "cli", "main"]
+__all__ = ["COMMANDS", "cli", "main"]
 
-VERBS = {
-    "run": "Evolve: create an experiment, or go on with one.",
-    "worker": "One more worker for an experiment, on any machine that sees its directory.",
-    "launch": "Start workers elsewhere, through Slurm, Kubernetes or ssh.",
+COMMANDS = {
+    "run": "Evolve: start an experiment, or continue one.",
+    "worker": "Add a worker to an experiment, on any machine that sees its directory.",
+    "launch": "Start workers on other machines with Slurm, Kubernetes or ssh.",
     "study": "Run a plan of experiments: arms and repeats, with statistics and a report.",
-    "report": "A page about an experiment or a study, with its figures.",
-    "status": "How an experiment stands.",
-    "dashboard": "Watch an experiment, or a folder of them, on a live page.",
-    "best": "The best network, with its test accuracy and its weights.",
-    "export": "Write the best network for use without Genepool: torch, ONNX or readable source.",
-    "ensemble": "The best networks of several experiments as one model, by vote and by average.",
-    "import": "Take the DNA and weights out of an exported model, to evolve or train it on.",
-    "predict": "What a model says of images.",
-    "lineage": "The mutations that led to an individual.",
-    "set": "Change settings of an experiment while it runs.",
+    "report": "Write a report on an experiment or a study, with figures.",
+    "status": "Show the status of an experiment.",
+    "dashboard": "Serve a live page of an experiment, or of a folder of them.",
+    "best": "Show the best network, with its test accuracy and weights.",
+    "export": "Export the best network for use without Genepool: torch, ONNX or readable source.",
+    "ensemble": "Combine the best networks of several experiments into one model.",
+    "import": "Extract the DNA and weights of an exported model, to evolve or train it further.",
+    "predict": "Classify images with a model.",
+    "lineage": "Show the mutations that led to an individual.",
+    "set": "Change the settings of a running experiment.",
     "intervene": "Help a running population out of a local optimum.",
-    "migrate": "Put copies of the best of one population into another.",
-    "replay": "Rebuild an individual from its lineage, and check that it comes out the same.",
+    "migrate": "Copy the best individuals of one population into another.",
+    "replay": "Repeat the trainings of a lineage, and check that they agree with the record.",
     "check": "Check every invariant of an experiment's directory.",
-    "doctor": "Probe a directory's file system: is it safe for a population?",
-    "gc": "Archive the dead and remove their directories.",
-    "data": "List the data sets, or fetch one.",
-    "dna": "Show, mutate and write networks' DNA.",
-    "reach": "The mutations that lead to a known architecture.",
+    "doctor": "Check that a file system is safe for a population.",
+    "gc": "Archive dead individuals and remove their directories.",
+    "data": "List the data sets, or download one.",
+    "dna": "Show, mutate and write DNA.",
+    "reach": "Find the mutations that lead to a known architecture.",
     "train": "Train one network.",
     "bench": "Measure training on this machine, or the scale of a simulated cluster.",
 }
@@ -62,19 +62,19 @@ _FILES = {
 
 
 class _BadInput(click.ClickException):
-    """Prints its sentence and ends the program."""
+    """Prints its message and exits."""
 
     exit_code = 2
 
 
-class _Verbs(click.Group):
-    """Finds a verb's file by its name and turns our errors into one sentence."""
+class _Commands(click.Group):
+    """Imports a command's file when it is used, and prints Genepool's errors without a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in VERBS:
+        if name not in COMMANDS:
             return None
         command: click.Command = getattr(
             import_module(f"genepool.cli.{_FILES.get(name, name)}"), _FUNCTIONS.get(name, name)
@@ -82,9 +82,9 @@ class _Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """From the table above, so that asking for help imports no verb."""
+        """List the table above, so that --help imports no command."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -93,25 +93,25 @@ class _Verbs(click.Group):
             raise _BadInput(str(error)) from error
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
-    """Evolves image classifiers from trivial networks and hands back a trained model."""
+    """Evolve image classifiers from trivial networks, and get a trained model."""
 
 
 def main() -> None:
-    """The program; no traceback reaches a user unless GENEPOOL_DEBUG is set."""
+    """Run the program; tracebacks are shown only if GENEPOOL_DEBUG is set."""
     try:
         cli(prog_name="genepool")
-    except BrokenPipeError:  # the reader of our output, `head` say, has gone
+    except BrokenPipeError:  # the reader of our output, such as `head`, is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
         if os.environ.get("GENEPOOL_DEBUG"):
             raise
         click.echo(
-            f"Error: Genepool failed in a way that it should not: {type(error).__name__}: {error}. "
-            "Please report it, with what GENEPOOL_DEBUG=1 prints.",
+            f"Error: This is a bug in Genepool: {type(error).__name__}: {error}. "
+            "Please report it with the output of GENEPOOL_DEBUG=1.",
             err=True,
         )
         sys.exit(1)

@@ -18,8 +18,9 @@ SETTINGS = ((250, 1_000), (10_000, 40_000))
 """Workers and population of the paper, and of a cluster forty times as large."""
 
 CURVE = tuple((workers, 4 * workers) for workers in (10, 100, 250, 1_000, 10_000))
-GENERATIONS = 25
-"""The most generations of a cluster on the curve; small ones would otherwise evolve far larger networks."""
+TURNOVERS = 25
+"""Individuals trained per individual kept, at most, on the curve: small clusters would otherwise evolve far larger
+networks than the others."""
 
 
 @click.group()
@@ -84,12 +85,14 @@ def _in_float32(median: dict[str, float]) -> str:
 @click.option("--population", type=click.IntRange(2), help="Individuals to keep.  [default: four times the workers]")
 @click.option("--individuals", default=100_000, show_default=True, type=click.IntRange(1), help="Individuals to train.")
 @click.option(
-    "--steps", default=25_600, show_default=True, type=click.IntRange(1), help="Training steps of each individual."
+    "--steps", default=25_600, show_default=True, type=click.IntRange(1), help="Training steps per individual."
 )
-@click.option("--set-point", default="paper", show_default=True, help="The rule that keeps the population's size.")
+@click.option("--set-point", default="paper", show_default=True, help="The rule that keeps the population at its size.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
 @click.option(
-    "--curve", type=click.Path(path_type=Path, dir_okay=False), help="Draw clusters of 10 to 10,000 workers here."
+    "--curve",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Draw a figure of clusters of 10 to 10,000 workers.",
 )
 @JSON
 def scale(
@@ -102,7 +105,7 @@ def scale(
     rule, landscape = SET_POINTS.get(options["set_point"]), Landscape(steps=options["steps"])
     outcomes = []
     for count, size in [(workers, population or 4 * workers)] if workers else CURVE if curve else SETTINGS:
-        wanted = min(individuals, GENERATIONS * size) if curve else individuals
+        wanted = min(individuals, TURNOVERS * size) if curve else individuals
         click.echo(f"{count} workers, a population of {size}, {wanted} individuals ...", err=True)
         rules = Rules(population_size=size, set_point=rule)
         cluster = Cluster(workers=count, rules=rules, landscape=landscape, seed=options["seed"])
@@ -132,4 +135,4 @@ def _scale_page(outcomes: list[Outcome]) -> str:
         for o in outcomes
     ]
     worst = percent(max(o.idle for o in outcomes))
-    return f"{table(header, rows, left=0)}\n\nidle {worst} at most; hours are simulated, seconds are real"
+    return f"{table(header, rows, left=0)}\n\nat most {worst} idle; hours are simulated, seconds are real"

@@ -1,11 +1,4 @@
-"""`genepool check`, `doctor` and `gc`: the care of a population directory.
-
-`genepool check`: every invariant of the directory.
-
-`genepool doctor`: is this file system fit for a population?
-
-`genepool gc`: collect what is dead.
-"""
+"""`genepool check`, `doctor` and `gc`: maintenance of a population's directory."""
 
 from __future__ import annotations
 
@@ -23,7 +16,7 @@ from genepool.errors import StorageError, shown
 @DIRECTORY
 @JSON
 def check(directory: Path, as_json: bool) -> None:
-    """Checks that nothing in DIR is lost, doubled, damaged or orphaned; exit code 1 and the place if something is."""
+    """Check that nothing in DIR is lost, duplicated, damaged or orphaned; the exit code is 1 if something is."""
     from genepool.population import check_directory
 
     report = check_directory(directory)
@@ -37,7 +30,7 @@ def check(directory: Path, as_json: bool) -> None:
             f"{census.alive} alive, {census.training} in training, {census.dead} dead, {census.failed} failed, "
             f"{report.fossils} archived; {census.quarantined} quarantined, {len(report.foreign)} foreign entries"
         )
-        click.echo("every invariant holds" if report else f"broken in {len(report.violations)} places")
+        click.echo("every invariant holds" if report else f"{len(report.violations)} violations")
     sys.exit(0 if report else 1)
 
 
@@ -45,7 +38,7 @@ def check(directory: Path, as_json: bool) -> None:
 @DIRECTORY
 @JSON
 def doctor(directory: Path, as_json: bool) -> None:
-    """Probes the file system under DIR: safe, slow to notice, or refused (exit code 1)."""
+    """Check that the file system of DIR is safe for a population; the exit code is 1 if it is not."""
     from genepool.population.directory.doctor import examine
 
     try:
@@ -57,7 +50,11 @@ def doctor(directory: Path, as_json: bool) -> None:
     else:
         rows = [[finding.probe, finding.verdict, finding.text] for finding in diagnosis.findings]
         click.echo(table(["probe", "verdict", "finding"], rows, left=3))
-        meaning = {"safe": "safe", "slow": "safe, but slow to notice", "refused": "refused: individuals could be lost"}
+        meaning = {
+            "safe": "safe",
+            "slow": "safe, but changes become visible slowly",
+            "refused": "not safe: individuals could be lost",
+        }
         click.echo(f"\n{meaning[diagnosis.verdict]}")
     sys.exit(1 if diagnosis.verdict == "refused" else 0)
 
@@ -65,7 +62,7 @@ def doctor(directory: Path, as_json: bool) -> None:
 @click.command()
 @DIRECTORY
 def gc(directory: Path) -> None:
-    """Archives the dead individuals in DIR and removes their directories; their records stay, lineage included."""
+    """Archive the dead individuals in DIR and remove their directories; their records are kept."""
     from genepool.errors import ConcurrencyError
     from genepool.population import DirectoryPopulation, State
 

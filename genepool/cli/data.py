@@ -1,4 +1,4 @@
-"""`genepool data`: list the data sets, fetch one."""
+"""`genepool data`: list the data sets, or download one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @JSON
 @click.pass_context
 def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
-    """List the data sets that can be chosen by name; fetch one."""
+    """List the data sets that can be selected by name, or download one."""
     if ctx.invoked_subcommand is not None:
         return
     from genepool.data import SOURCES, data_folder
@@ -38,7 +38,7 @@ def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
 @DATA_DIR
 @JSON
 def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
-    """Downloads the data set NAME into the cache, unless it is on this machine already."""
+    """Download the data set NAME into the cache, unless it is already on this machine."""
     from genepool.data import SOURCES
     from genepool.errors import shown
 
@@ -53,7 +53,7 @@ def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
 
 @contextmanager
 def download_progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar on a terminal; elsewhere a line for each tenth. Both on standard error."""
+    """Show a bar on a terminal, otherwise a line per tenth; on standard error."""
     if not sys.stderr.isatty():
         yield _lines()
         return
@@ -116,7 +116,7 @@ def _page(facts: list[dict[str, Any]]) -> str:
         )
         for fact in facts
     ]
-    for column in (6, 7):  # text reads better flush left
+    for column in (6, 7):  # text is aligned to the left
         width = max(len(row[column]) for row in (header, *rows))
         header, *rows = [
             (*row[:column], row[column].ljust(width), *row[column + 1 :]) for row in (header, *rows)
@@ -133,4 +133,4 @@ def _where(fact: dict[str, Any]) -> str:
 
 
 def _place(found: str | None) -> str:
-    return "comes with Genepool" if found is None else f"in {found}"
+    return "included in Genepool" if found is None else f"in {found}"

@@ -9,39 +9,38 @@ from typing import Any
 
 import click
 
-from genepool.cli.options import CHANNELS, JSON, PLUGIN, json_text
+from genepool.cli.options import CHANNELS, FILE, JSON, PATH, PLUGIN, json_text
 from genepool.cli.text import amount, numbers, table
-from genepool.dna import CLASSIFIER, DNA, Conv, Requirements, Shape, Shapes, codec, shapes
-from genepool.dna import requirements as requirements_of
+from genepool.dna import DNA, Shape, codec, network_facts
 
 
 @click.group()
 def dna() -> None:
-    """Show, mutate and write networks' DNA."""
+    """Show, mutate and write DNA."""
 
 
 @dna.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--image", default="32x32x3", show_default=True, help="Height x width x channels of the images.")
 @click.option("--classes", default=10, show_default=True, type=click.IntRange(2))
 @click.option("--batch", default=50, show_default=True, type=click.IntRange(1), help="Images per step.")
 @JSON
 def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> None:
-    """Print the layers, parameters, FLOPs and memory of the network in FILE ('-': standard input)."""
+    """Show the shapes, parameters, FLOPs and memory of the network in FILE ('-': standard input)."""
     individual = _read(file)
     shape = Shape(*numbers(image, "32x32x3"))
-    facts = _facts(individual, shape, classes, batch)
+    facts = network_facts(individual, shape, classes, batch)
     click.echo(json_text(facts) if as_json else _page(facts))
 
 
 @dna.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--mutation", help="Its name.  [default: one of the paper's eleven, at random]")
-@click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="How many, one after another.")
+@click.argument("file", type=PATH)
+@click.option("--mutation", help="Name of the mutation.  [default: a random one of the paper's eleven]")
+@click.option("--times", default=1, show_default=True, type=click.IntRange(1), help="Number of mutations.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
 @PLUGIN
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON with the mutations' names beside the DNA.")
+@click.option("--out", type=FILE, help="Write the DNA here.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the names of the mutations, and the DNA.")
 def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | None, as_json: bool) -> None:
     """Mutate the DNA in FILE ('-': standard input) and print it."""
     import msgspec
@@ -53,77 +52,37 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
         name, child = mutate_once(child, rng, {mutation: 1.0} if mutation else None)
         names.append(name)
     click.echo(f"mutations: {', '.join(names)}", err=True)
-    if out is not None or not as_json:
-        _put(child, out)
+    if out is not None:
+        _write(child, out)
     if as_json:
         click.echo(json_text({"mutations": names, "seed": seed, "dna": msgspec.Raw(codec.encode(child).encode())}))
+    elif out is None:
+        click.echo(codec.encode(child))
 
 
 @dna.command()
 @click.argument("name")
 @CHANNELS
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the DNA here.")
+@click.option("--out", type=FILE, help="Write the DNA here.")
 def zoo(name: str, channels: int, out: Path | None) -> None:
     """Print a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
     from genepool.dna import zoo as network
 
-    _put(network(name, channels), out)
+    individual = network(name, channels)
+    if out is None:
+        click.echo(codec.encode(individual))
+    else:
+        _write(individual, out)
 
 
 def _read(file: Path) -> DNA:
     return codec.decode(sys.stdin.buffer.read(codec.MAX_BYTES + 1)) if str(file) == "-" else codec.read(file)
 
 
-def _put(individual: DNA, out: Path | None) -> None:
-    """Write the DNA to a file, or print it."""
+def _write(individual: DNA, out: Path) -> None:
     from genepool.data import save_file
 
-    if out is None:
-        click.echo(codec.encode(individual))
-    else:
-        save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
-
-
-def _facts(individual: DNA, image: Shape, classes: int, batch: int) -> dict[str, Any]:
-    sizes, needs = shapes(individual, image), requirements_of(individual, image, classes, batch)
-    return {
-        "image": list(image),
-        "classes": classes,
-        "batch": batch,
-        "learning_rate": individual.learning_rate,
-        "parameters": needs.parameters,
-        "flops_forward": needs.forward.total,
-        "flops_training": needs.training.total,
-        "memory": needs.memory,
-        "vertices": [_vertex_row(individual, vertex, sizes, needs) for vertex in individual.order],
-    }
-
-
-def _vertex_row(individual: DNA, vertex: str, sizes: Shapes, needs: Requirements) -> dict[str, Any]:
-    items = [needs.items[vertex], *(needs.items[edge.id] for edge in individual.edges_in[vertex])]
-    if vertex == individual.output:
-        items.append(needs.items[CLASSIFIER])
-    height, width, channels = sizes.vertices[vertex]
-    return {
-        "id": vertex,
-        "type": individual.vertex[vertex].type,
-        "edges": [
-            {"id": edge.id, "from": edge.from_vertex, "kind": _kind(edge)} for edge in individual.edges_in[vertex]
-        ],
-        "height": height,
-        "width": width,
-        "channels": channels,
-        "parameters": sum(item.parameters for item in items),
-        "flops_forward": sum(item.forward.total for item in items),
-        "flops_training": sum(item.training.total for item in items),
-    }
-
-
-def _kind(edge: object) -> str:
-    if not isinstance(edge, Conv):
-        return "identity"
-    stride = f" /{edge.stride}" if edge.stride > 1 else ""
-    return f"conv {edge.filter_width}x{edge.filter_height}{stride}"
+    save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
 
 
 def _page(facts: dict[str, Any]) -> str:
@@ -137,11 +96,15 @@ def _page(facts: dict[str, Any]) -> str:
         )
         rows.extend([["", "+", *_edge_cells(edge), "", "", "", "", ""] for edge in others])
     header = ["vertex", "type", "edge", "from", "by", "size", "channels", "parameters", "FLOPs forward", "training"]
-    return (
-        f"{table(header, rows, left=5)}\n\n{facts['parameters']:,} parameters ({amount(facts['parameters'])}), "
-        f"learning rate {facts['learning_rate']:.4g}\n{amount(facts['flops_forward'])}FLOP forward and "
-        f"{amount(facts['flops_training'])}FLOP in training for a batch of {facts['batch']}; "
-        f"at most {amount(facts['memory'])}B of memory"
+    return "\n".join(
+        [
+            table(header, rows, left=5),
+            "",
+            f"{facts['parameters']:,} parameters ({amount(facts['parameters'])}), "
+            f"learning rate {facts['learning_rate']:.4g}",
+            f"{amount(facts['flops_forward'])}FLOP forward and {amount(facts['flops_training'])}FLOP in training "
+            f"for a batch of {facts['batch']}; at most {amount(facts['memory'])}B of memory",
+        ]
     )
 
 

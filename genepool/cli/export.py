@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DIRECTORY, FORCE, FORMAT, JSON, PLUGIN, json_text
+from genepool.cli.options import DATA_DIR, DIRECTORY, FILE, FORCE, FORMAT, JSON, PATH, PLUGIN, json_text
 from genepool.cli.text import percent, table
 
 
@@ -15,7 +15,7 @@ from genepool.cli.text import percent, table
 @DIRECTORY
 @click.argument("identities", metavar="[ID]...", nargs=-1)
 @FORMAT
-@click.option("--out", type=click.Path(path_type=Path), help="File or folder to write.  [default: named after DIR]")
+@click.option("--out", type=PATH, help="File or folder to write.  [default: named after DIR]")
 @FORCE
 @DATA_DIR
 @PLUGIN
@@ -29,12 +29,12 @@ def export(
     data_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Writes the best network of DIR, or the individual ID (or enough of its ID), for use without Genepool.
+    """Export the best network of DIR, or the individual ID (a unique part is enough), for use without Genepool.
 
-    Several IDs make an ensemble, whose probabilities are averaged. torch: a program (.pt2) that needs torch alone;
-    onnx: for onnxruntime and others; source: a folder with readable Python, weights and a model card. All take images
-    as bytes (n, height, width, channels) and give probabilities; what is written has answered like the original on
-    every validation image.
+    Several IDs make an ensemble that averages probabilities. Formats: torch, a program (.pt2) that needs only torch;
+    onnx, for onnxruntime and others; source, a folder with readable Python, weights and a model card. All take images
+    as bytes (n, height, width, channels) and return probabilities. Before the command succeeds, the exported model has
+    given the same answers as the original on every validation image.
     """
     from genepool.data import prepare
     from genepool.experiment import Experiment, model_to_export
@@ -55,22 +55,20 @@ def export(
     click.echo(f"validation accuracy  {percent(written.validation_accuracy)}")
     click.echo(f"test accuracy        {tested}")
     click.echo(
-        f"checked              answers like the original on {written.checked_images:,} validation images "
+        f"checked              same answers as the original on {written.checked_images:,} validation images "
         f"(probabilities within {written.largest_difference:.1g})"
     )
 
 
 @click.command("import")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="DNA file to write: X.json."
-)
-@click.option("--member", type=click.IntRange(1), help="Which network of an ensemble.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.argument("model", type=PATH)
+@click.option("--out", required=True, type=FILE, help="DNA file to write: X.json.")
+@click.option("--member", type=click.IntRange(1), help="Number of the network in an ensemble.")
+@FORCE
 def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
-    """Writes the DNA in an exported MODEL (.pt2, .onnx or a source folder) to X.json and its weights to X.safetensors.
+    """Write the DNA of an exported MODEL (.pt2, .onnx or a source folder) to X.json, its weights to X.safetensors.
 
-    Nothing in the model is run: a changed model.py changes nothing here. What is written has answered like the model.
+    No code in the model is run, so changes to its model.py have no effect.
     """
     from genepool.data import require_writable, save_file
     from genepool.dna import codec
@@ -94,10 +92,10 @@ def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
 
 
 @click.command()
-@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--top", default=2, show_default=True, type=click.IntRange(1), help="Networks of each experiment.")
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=PATH)
+@click.option("--top", default=2, show_default=True, type=click.IntRange(1), help="Networks per experiment.")
 @FORMAT
-@click.option("--out", type=click.Path(path_type=Path), help="File or folder to write.  [default: ensemble.pt2]")
+@click.option("--out", type=PATH, help="File or folder to write.  [default: ensemble.pt2]")
 @FORCE
 @DATA_DIR
 @JSON
@@ -110,10 +108,10 @@ def ensemble(
     data_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Takes the fittest networks of each experiment DIR and has them answer together.
+    """Combine the fittest networks of each experiment DIR into one model.
 
-    Test accuracies are told for each network, for their majority vote and for their averaged probabilities. The model
-    that is written averages; nothing is trained any further.
+    Prints the test accuracy of each network, of their majority vote and of their averaged probabilities. The exported
+    model averages; nothing is trained further.
     """
     from genepool.data import prepare
     from genepool.experiment import Experiment, check_same_data, make_ensemble
@@ -130,13 +128,7 @@ def ensemble(
         return
     rows = [[m.experiment, m.id, percent(m.validation_accuracy), percent(m.test_accuracy)] for m in made.members]
     rows.append(["majority vote", "", "", percent(made.vote_test_accuracy)])
-    rows.append(
-        [
-            "averaged probabilities",
-            "",
-            percent(made.average_validation_accuracy),
-            percent(made.average_test_accuracy),
-        ]
-    )
+    average = [percent(made.average_validation_accuracy), percent(made.average_test_accuracy)]
+    rows.append(["averaged probabilities", "", *average])
     click.echo(table(["experiment", "individual", "validation", "test"], rows, left=2))
     click.echo(f"\nwritten  {made.path}")

@@ -52,8 +52,8 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 def launch(scheduler: str, submit: bool, out: Path | None, **given: Any) -> None:
     """Write a job that starts workers for the experiment in DIR; --submit also submits it.
 
-    DIR must hold an experiment already: `genepool run DIR`, stopped at once, makes one. All workers must see it, and
-    this installation of Genepool, under the same path (on Kubernetes Genepool is in the image).
+    DIR must already contain an experiment: `genepool run DIR`, stopped at once, makes one. All workers must see it and
+    this installation of Genepool under the same paths (on Kubernetes, Genepool is in the image).
     """
     from genepool.workers import launch as jobs
 
@@ -95,7 +95,9 @@ def _request(options: LaunchOptions) -> LaunchRequest:
 @DEVICE
 @MEMORY
 @PLUGIN
-@click.option("--number", type=click.IntRange(0), help="Selects its random numbers and its GPU.  [default: random]")
+@click.option(
+    "--number", type=click.IntRange(0), help="Number that selects random numbers and the GPU.  [default: random]"
+)
 @THREADS
 @click.option("--pool-size", default=1, hidden=True, help="Workers started together on this machine.")
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")

@@ -18,7 +18,7 @@ from genepool.errors import shown
 @click.argument("identity", metavar="[ID]", default="")
 @JSON
 def lineage(directory: Path, identity: str, as_json: bool) -> None:
-    """From the first network to the individual ID (or enough of its ID), by default the best one."""
+    """Show the lineage of the individual ID (a unique part is enough; default: the best), from the first network on."""
     from genepool.analysis import lineage as chain_to
     from genepool.experiment import Experiment, choose_best
 
@@ -57,9 +57,9 @@ def lineage(directory: Path, identity: str, as_json: bool) -> None:
 @THREADS
 @JSON
 def replay(directory: Path, identity: str, data_dir: Path | None, device: str, threads: int, as_json: bool) -> None:
-    """Repeats every mutation and training that led to the individual ID (by default the best), with the recorded seeds.
+    """Repeat every mutation and training that led to the individual ID (default: the best), with the recorded seeds.
 
-    Exit code 1 if it does not reach the recorded accuracy.
+    The exit code is 1 if an accuracy differs from the recorded one.
     """
     from genepool.data import prepare
     from genepool.experiment import Experiment, choose_best
@@ -83,7 +83,5 @@ def replay(directory: Path, identity: str, data_dir: Path | None, device: str, t
     if as_json:
         click.echo(json_text({"id": links[-1]["id"], "agrees": same, "lineage": links}))
     else:
-        click.echo(
-            "The replay reaches the recorded accuracy." if same else "The replay does NOT agree with the record."
-        )
+        click.echo("The replay agrees with the record." if same else "The replay does NOT agree with the record.")
     sys.exit(0 if same else 1)

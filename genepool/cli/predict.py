@@ -1,4 +1,4 @@
-"""`genepool predict`: what a model says of images."""
+"""`genepool predict`: classify images with a model."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("images", metavar="IMAGE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--top", default=3, show_default=True, type=click.IntRange(1), help="How many classes to tell of each image."
-)
+@click.option("--top", default=3, show_default=True, type=click.IntRange(1), help="Classes to print per image.")
 @DATA_DIR
 @PLUGIN
 @JSON
 def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | None, as_json: bool) -> None:
-    """The likeliest classes of each IMAGE, a file or a folder with all below it, by an exported MODEL or an experiment.
+    """Print the most probable classes of each IMAGE, a file or a folder, by an exported MODEL or an experiment.
 
-    An image that cannot be read gets a sentence, the others are predicted, and the exit code is 1.
+    If an image cannot be read, an error is printed for it, the others are classified, and the exit code is 1.
     """
     from genepool.export import image_files
 
@@ -51,7 +49,7 @@ def _model(path: Path, data_dir: Path | None) -> TrainedModel:
 
 
 def _as_text(found: Iterable[Prediction]) -> int:
-    """A line for each image, as soon as it is known; returns how many could not be read."""
+    """Print a line per image as soon as it is known; return the number of images that could not be read."""
     from genepool.errors import shown
 
     bad = 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from genepool.mutations import Step
 
 SHORT = 30
-"""Steps that are printed without being asked for."""
+"""A sequence of at most this many steps is printed in full."""
 SHOWN = 10
 """The number of steps printed of a longer sequence."""
 
@@ -26,10 +26,10 @@ SHOWN = 10
 @click.option("--all", "everything", is_flag=True, help="Print every mutation.")
 @JSON
 def reach(name: str, channels: int, everything: bool, as_json: bool) -> None:
-    """Mutations from the initial network to NAME (all-cnn-c, resnet-110, wrn-28-10, ...) or the DNA in a file.
+    """Find mutations from the initial network to NAME (all-cnn-c, resnet-110, wrn-28-10, ...) or the DNA in a file.
 
-    Each is one of the paper's eleven with the random numbers that it draws. They are applied by the mutations' own
-    code, and where they end is compared with the architecture that was asked for.
+    Each is one of the paper's eleven with the random numbers that it draws. The mutations are applied, and the result
+    is compared with the requested architecture.
     """
     from genepool.mutations import reach as route_to
     from genepool.mutations import target
@@ -39,7 +39,7 @@ def reach(name: str, channels: int, everything: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json_text({"name": name, "verified": True, "note": note, "count": len(steps), "steps": steps}))
         return
-    same = "the same architecture" if note is None else "the same architecture but for this"
+    same = "the same architecture" if note is None else "the same architecture except for this"
     click.echo(f"{name}: {len(steps)} mutations from the initial network, applied and compared: {same}.")
     if note is not None:
         click.echo(note)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PLUGIN, json_text
+from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PATH, PLUGIN, json_text
 from genepool.cli.text import percent
 
 
@@ -30,25 +30,28 @@ def set_(directory: Path, assignments: tuple[str, ...]) -> None:
 
 @click.command()
 @DIRECTORY
-@click.option("--mutations", type=click.IntRange(1, 1000), help="How many at each reproduction; needs --for.")
-@click.option("--for", "lasts", metavar="N|TIME", help="How long: 500 (individuals), or 90s, 10m, 2h (time).")
+@click.option("--mutations", type=click.IntRange(1, 1000), help="Mutations per reproduction; needs --for.")
 @click.option(
-    "--reset-weights", is_flag=True, help="Forget all weights at once: every network must earn its fitness again."
+    "--for",
+    "lasts",
+    metavar="N|TIME",
+    help="Duration of --mutations: 500 (individuals), or a time like 90s, 10m or 2h.",
 )
+@click.option("--reset-weights", is_flag=True, help="Discard all weights; every network is trained again.")
 @click.option("--population", type=click.IntRange(2), help="Individuals to keep from now on.")
 def intervene(
     directory: Path, mutations: int | None, lasts: str | None, reset_weights: bool, population: int | None
 ) -> None:
-    """Helps the population in DIR out of a local optimum; workers obey from their next step on.
+    """Help the population in DIR out of a local optimum; workers react from their next step on.
 
-    A phase of more mutations ends by itself. --reset-weights takes the weights of the best network too: to keep them,
-    run `genepool best DIR` first.
+    A phase of more mutations ends after the duration given by --for. --reset-weights also discards the weights of the
+    best network: to keep them, run `genepool best DIR` first.
     """
     from genepool.evolution import Intervention
     from genepool.experiment import Experiment
 
     experiment = Experiment.open(directory)
-    individuals, seconds = _while(lasts)
+    individuals, seconds = _duration(lasts)
     intervention = Intervention(
         mutations=mutations or 0,
         individuals=individuals,
@@ -61,8 +64,8 @@ def intervene(
     click.echo(f"settings version {version}: {intervention.label}{until}")
 
 
-def _while(text: str | None) -> tuple[int, float]:
-    """Individuals, or seconds: a time has a unit."""
+def _duration(text: str | None) -> tuple[int, float]:
+    """The duration in individuals or in seconds; the other is 0."""
     from genepool.errors import SettingsError, shown
     from genepool.settings import seconds
 
@@ -74,20 +77,17 @@ def _while(text: str | None) -> tuple[int, float]:
     return found
 
 
-PLACE = click.Path(path_type=Path)
-
-
 @click.command()
-@click.argument("home", metavar="FROM", type=PLACE)
-@click.argument("abroad", metavar="TO", type=PLACE)
-@click.option("--best", default=1, show_default=True, type=click.IntRange(1), help="How many of the best.")
+@click.argument("home", metavar="FROM", type=PATH)
+@click.argument("abroad", metavar="TO", type=PATH)
+@click.option("--best", default=1, show_default=True, type=click.IntRange(1), help="Number of individuals.")
 @DATA_DIR
 @DEVICE
 @JSON
 def migrate(home: Path, abroad: Path, best: int, data_dir: Path | None, device: str, as_json: bool) -> None:
-    """Puts copies of the best individuals in FROM into TO, with weights and lineage; both may be at work.
+    """Copy the best individuals of FROM into TO, with weights and lineage; both experiments may be running.
 
-    Images and classes of both must be alike. Their fitness is measured on TO's validation images.
+    Both must have the same kind of images and classes. The copies' fitness is measured on TO's validation images.
     """
     from genepool.experiment import Experiment
     from genepool.experiment import migrate as move

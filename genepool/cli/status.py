@@ -90,9 +90,9 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.  [default: report, in DIR]"
 )
 def report(place: Path, out: Path | None) -> None:
-    """Writes a page (HTML) and a text (Markdown) on an experiment or a study, with figures (PNG, SVG) and rows (CSV).
+    """Write a report on an experiment or a study: HTML and Markdown, with figures (PNG, SVG) and data (CSV).
 
-    Nothing is trained or tested for it; the same experiment or study gives the same report.
+    Nothing is trained or tested; the same experiment or study always gives the same report.
     """
     from genepool.study.report import write_report
 

@@ -1,4 +1,4 @@
-"""How facts look in a terminal: numbers with units, and tables."""
+"""Text for the terminal: numbers with units, and tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from genepool.errors import SettingsError
 
 
 def amount(value: float) -> str:
-    """A large number in three digits: 1,234,567 is 1.23 M."""
+    """Return a number with three digits and a prefix: 1,234,567 is "1.23 M"."""
     if value < 1000:
         return f"{value:g} "
     power = min(int(math.log10(value * 1.0005)) // 3, 6)  # 999,600 rounds up to 1 M
@@ -18,18 +18,18 @@ def amount(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """0.876 is 87.6 %."""
+    """Return 0.876 as "87.6 %"."""
     return f"{100 * share:.1f} %"
 
 
 def shares(values: Mapping[str, float], most: int = 8) -> str:
-    """Names with their shares, cut short where there are many: 'a 12 %, b 9 %, and 3 more'."""
+    """Return names with their shares, shortened if there are many: "a 12 %, b 9 %, and 3 more"."""
     shown = [f"{name} {100 * share:.0f} %" for name, share in list(values.items())[:most]]
     return ", ".join([*shown, *([f"and {len(values) - most} more"] if len(values) > most else [])])
 
 
 def numbers(text: str, form: str) -> tuple[int, ...]:
-    """Positive whole numbers written like `form`, which is an example: '32x32' or '32x32x3'."""
+    """Parse positive integers written like the example `form`: "32x32" or "32x32x3"."""
     parts = text.lower().split("x")
     if len(parts) != form.count("x") + 1 or not all(part.isascii() and part.isdigit() for part in parts):
         raise SettingsError(f"'{text}' is not a size; write it like {form}.")
@@ -40,7 +40,7 @@ def numbers(text: str, form: str) -> tuple[int, ...]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Aligned columns; the first `left` are flush left, the others flush right."""
+    """Return aligned columns: the first `left` to the left, the others to the right."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     lines = []
     for row in (header, *rows):
@@ -53,12 +53,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
 
 
 def moment(when: float) -> str:
-    """A time on the wall, here."""
+    """Return a time stamp as local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
 
 
 def span(seconds: float) -> str:
-    """A time in two units: 2 m 05 s."""
+    """Return a duration in two units: "2 m 05 s"."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -30,6 +30,7 @@ from genepool.dna.flops import (
     StepTime,
     capacity,
     individual_flops,
+    network_facts,
     requirements,
     step_time,
 )
@@ -47,7 +48,7 @@ __all__ = [
     "Shape", "Shapes", "shapes", "cropped", "in_steps",
     # requirements
     "Requirements", "requirements", "Capacity", "capacity", "individual_flops", "StepTime", "step_time",
-    "CLASSIFIER", "PROCESS_MEMORY", "VALIDATION_BATCH",
+    "network_facts", "CLASSIFIER", "PROCESS_MEMORY", "VALIDATION_BATCH",
     # known networks
     "INPUT", "OUTPUT", "ZOO", "initial", "modest", "resnet", "wide_resnet", "zoo",
 ]  # fmt: skip

@@ -31,13 +31,13 @@ adding are limited by memory, at a thirtieth of the speed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from genepool.dna.elements import Conv, Vertex
 from genepool.dna.graph import DNA
-from genepool.dna.shapes import Shape, shapes
+from genepool.dna.shapes import Shape, Shapes, shapes
 
 PROCESS_MEMORY = 320 * 2**20
 """Bytes of an idle worker: Python, torch and its compiled convolutions. Memory-mapped images are shared."""
@@ -268,3 +268,46 @@ def step_time(dna: DNA, image: Shape, classes: int, batch: int) -> StepTime:
 
 def _blocks(channels: int) -> int:
     return -(-channels // _BLOCK) * _BLOCK if channels > 4 else channels
+
+
+def network_facts(individual: DNA, image: Shape, classes: int, batch: int) -> dict[str, Any]:
+    """The shapes and requirements of a network, by vertex and in total, as JSON values."""
+    sizes, needs = shapes(individual, image), requirements(individual, image, classes, batch)
+    return {
+        "image": list(image),
+        "classes": classes,
+        "batch": batch,
+        "learning_rate": individual.learning_rate,
+        "parameters": needs.parameters,
+        "flops_forward": needs.forward.total,
+        "flops_training": needs.training.total,
+        "memory": needs.memory,
+        "vertices": [_vertex_row(individual, vertex, sizes, needs) for vertex in individual.order],
+    }
+
+
+def _vertex_row(individual: DNA, vertex: str, sizes: Shapes, needs: Requirements) -> dict[str, Any]:
+    items = [needs.items[vertex], *(needs.items[edge.id] for edge in individual.edges_in[vertex])]
+    if vertex == individual.output:
+        items.append(needs.items[CLASSIFIER])
+    height, width, channels = sizes.vertices[vertex]
+    return {
+        "id": vertex,
+        "type": individual.vertex[vertex].type,
+        "edges": [
+            {"id": edge.id, "from": edge.from_vertex, "kind": _kind(edge)} for edge in individual.edges_in[vertex]
+        ],
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "parameters": sum(item.parameters for item in items),
+        "flops_forward": sum(item.forward.total for item in items),
+        "flops_training": sum(item.training.total for item in items),
+    }
+
+
+def _kind(edge: object) -> str:
+    if not isinstance(edge, Conv):
+        return "identity"
+    stride = f" /{edge.stride}" if edge.stride > 1 else ""
+    return f"conv {edge.filter_width}x{edge.filter_height}{stride}"

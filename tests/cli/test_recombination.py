@@ -35,5 +35,5 @@ def test_children_of_two_are_trained_told_and_repeated(way, tmp_path):
     assert f"with {chosen.birth.parents[1]}" in genepool("lineage", directory, chosen.id).stdout
     replayed = genepool("replay", directory, chosen.id)
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
-    assert "The replay reaches the recorded accuracy." in replayed.stdout
+    assert "The replay agrees with the record." in replayed.stdout
     assert genepool("check", directory).returncode == 0

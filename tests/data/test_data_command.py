@@ -34,7 +34,7 @@ def test_the_list_is_an_aligned_table(fake_cifar):
     assert [line.split()[0] for line in lines[1:]] == list(SOURCES)
     where = lines[0].index("where")
     assert all(line[where - 2 : where] == "  " and line[where] != " " for line in lines)
-    assert lines[1].endswith("comes with Genepool")
+    assert lines[1].endswith("included in Genepool")
     assert "45,000" in lines[2] and lines[2].endswith(f"in {fake_cifar / 'cifar-10-binary.tar.gz'}")
     assert lines[3].endswith("not here: genepool data fetch cifar-100")
 
@@ -73,7 +73,7 @@ def test_fetching_an_unknown_set_names_the_nearest():
 
 
 def test_fetching_what_is_here_says_where(fake_cifar):
-    assert run("fetch", "fashion-mini").stdout == "fashion-mini comes with Genepool\n"
+    assert run("fetch", "fashion-mini").stdout == "fashion-mini included in Genepool\n"
     assert run("fetch", "cifar-10", "--data-dir", str(fake_cifar)).stdout.startswith(f"cifar-10 in {fake_cifar}")
 
 

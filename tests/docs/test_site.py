@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import genepool
-from genepool.cli import VERBS
+from genepool.cli import COMMANDS
 from genepool.mutations import MUTATIONS
 from genepool.settings import FIELDS, PRESETS, by_name
 
@@ -34,7 +34,7 @@ def headings(site, page):
 
 
 def test_every_command_is_in_the_reference(site):
-    assert headings(site, "reference/cli.html") >= {f"genepool {verb}" for verb in VERBS}
+    assert headings(site, "reference/cli.html") >= {f"genepool {name}" for name in COMMANDS}
     assert "--max-milliseconds" in (site / "reference/cli.html").read_text()
 
 
