@@ -123,7 +123,7 @@ def workers_loss(folder: Path, minutes: float, records: int, client: str) -> flo
         grow(experiment, records, 0)
         with observing(place, client) as processes:
             slices = alternate(processes, minutes)
-    return printed(slices, cycles_of(experiment), steps, records, client)
+    return print_loss(slices, cycles_of(experiment), steps, records, client)
 
 
 def command(place: Path, folder: Path, steps: int) -> list[str]:
@@ -194,7 +194,7 @@ def throughput(one: Slice, cycles: list[tuple[float, float]]) -> float:
     return sum(shares) / (one.stop - one.start)
 
 
-def printed(slices: list[Slice], cycles: list[tuple[float, float]], steps: int, records: int, client: str) -> float:
+def print_loss(slices: list[Slice], cycles: list[tuple[float, float]], steps: int, records: int, client: str) -> float:
     """Print the loss and return it."""
     rates = [throughput(one, cycles) for one in slices]
     ratios = []

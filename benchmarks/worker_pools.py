@@ -178,7 +178,7 @@ def figures(trained: list[dict[str, float]], zero: list[dict[str, float]]) -> di
     return found
 
 
-def printed(found: dict[str, dict[str, Any]]) -> str:
+def table_of(found: dict[str, dict[str, Any]]) -> str:
     """Return the table, and whether the targets are met."""
     lines = [f"{'pool':10s} {'per minute':>10s} {'cost':>7s} {'steps/s':>8s}   cost in each round"]
     for pool, of in found.items():
@@ -210,7 +210,7 @@ def main() -> None:
         ray.shutdown()
     found = figures(trained, zero)
     print(f"{asked.workers} workers, trainings of {steps} steps, {asked.rounds} rounds of {asked.seconds:g} s each")
-    print(printed(found))
+    print(table_of(found))
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     document = {"steps": steps, "workers": asked.workers, "bars": BARS, "figures": found, "zero": zero}
     asked.out.write_text(json.dumps(document, indent=2) + "\n")
