@@ -11,8 +11,8 @@ from random import Random
 from benchmarks.seeding import WEIGHTS
 from benchmarks.simultaneous import Work, timed
 from genepool.evaluation import Evaluation, Observer, Trained, TrainingRequest, ignore
-from genepool.evolution import Surroundings, Worker
-from genepool.experiment import Experiment
+from genepool.evolution import Spending, Surroundings, Worker
+from genepool.experiment import CurrentRules, Experiment
 from genepool.population import DirectoryPopulation, Files
 from genepool.population.directory.files import Durability
 
@@ -41,10 +41,11 @@ class Stepper:
         self._evaluator = Instant()
         self._enough: Callable[[], bool] = lambda: False
         experiment = Experiment.open(root, files)
+        population = DirectoryPopulation.open(root, files=files)
         self._worker = Worker(
-            DirectoryPopulation.open(root, files=files),
+            population,
             Random(),
-            rules=experiment.rules,
+            rules=CurrentRules(experiment, population.who, Spending),
             evaluator=lambda version: self._evaluator,
             surroundings=Surroundings(reason_to_stop=lambda: "enough" if self._enough() else None),
         )

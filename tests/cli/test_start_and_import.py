@@ -69,7 +69,7 @@ def test_a_model_goes_on_with_its_weights(model, tmp_path):
     done("run", directory, "--individuals", 5)
     assert "other settings (experiment.start is 'model" in refused("run", directory, "--start", "initial")
     (directory / "start" / "dna.json").write_text("{}")
-    assert "are not what this experiment started from" in refused("worker", directory)
+    assert "are not the network that this experiment started from" in refused("worker", directory)
     assert not (model.parent / "sprung").exists()
 
 

@@ -42,8 +42,8 @@ SMALL = (
     (r"--time \d+[smh]", "--set budget.time=none --individuals 5 --steps 10 --workers 1"),
     (
         r'time="\d+[smh]"',
-        "time=None, individuals=5, workers=1, "
-        'settings={"training_budget.share": None, "final_phase.share": 0, "training.steps": 10}',
+        'time=None, settings={"budget.individuals": 5, "workers.count": 1, "training_budget.share": None, '
+        '"final_phase.share": 0, "training.steps": 10}',
     ),
 )
 """Budgets of time, made small and independent of how busy the machine is."""
