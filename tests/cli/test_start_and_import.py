@@ -63,7 +63,7 @@ def test_a_model_goes_on_with_its_weights(model, tmp_path):
     assert max(row.fitness for row in beginners) > best.fitness - 0.15
     assert "(the beginning: model)" in done("lineage", directory)
     assert Experiment.open(directory).settings().experiment.start.startswith("model ")
-    assert "The replay reaches" in done("replay", directory)
+    assert "The replay agrees" in done("replay", directory)
     assert "every invariant holds" in done("check", directory)
     # Going on needs no --start, another one is refused, and files that were changed are noticed.
     done("run", directory, "--individuals", 5)

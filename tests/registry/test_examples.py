@@ -97,7 +97,7 @@ def test_a_worker_that_lacks_a_mutation_says_so_once_and_goes_on_without_it(leak
     assert new and all(row.birth.lacking == ("leak",) and "leak" not in row.birth.mutations for row in new)
     assert len(mutations(leaky)) > before
     plugin = ("--plugin", EXAMPLES / "leaky_mutation.py")
-    assert "The replay reaches" in done("replay", leaky, new[-1].id, *plugin)  # drawn without it then, so also now
+    assert "The replay agrees" in done("replay", leaky, new[-1].id, *plugin)  # drawn without it then, so also now
 
 
 @contextlib.contextmanager
@@ -203,7 +203,7 @@ def test_a_foreign_selection_and_recipe_and_workers_that_lack_them(tmp_path):
     assert len(Experiment.open(directory).history().rows) == before
     done("run", directory, "--individuals", 14, env=environment)
     assert len(Experiment.open(directory).history().rows) > before
-    assert "The replay reaches" in done("replay", directory, env=environment)
+    assert "The replay agrees" in done("replay", directory, env=environment)
     assert "no schedule 'cosine'" in refused("replay", directory)
 
 
