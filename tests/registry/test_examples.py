@@ -84,7 +84,7 @@ def test_without_its_plugin_everything_but_a_replay_works(leaky):
     done("status", leaky)
     said = refused("replay", leaky, made).splitlines()[-1]
     assert "was made when the mutation 'leak' had odds, which is not known here" in said and "--plugin" in said
-    assert "the replay reaches" in done("replay", leaky, made, "--plugin", EXAMPLES / "leaky_mutation.py").lower()
+    assert "the replay agrees" in done("replay", leaky, made, "--plugin", EXAMPLES / "leaky_mutation.py").lower()
 
 
 def test_a_worker_that_lacks_a_mutation_says_so_once_and_goes_on_without_it(leaky):
