@@ -120,7 +120,7 @@ def test_ctrl_c_in_a_terminal_hands_trainings_over(cluster, tmp_path):
     directory = tmp_path / "e"
     share = ("--cpus-per-worker", 0.5, "--gpus-per-worker", 0.25)
     with RunInATerminal(directory, cluster.address, "--workers", 2, *share, "--set", "training.steps=1000000") as run:
-        run.wait_until(lambda: len(doing(cluster, "_run_worker")) == 2 and "2 at work" in run.text())
+        run.wait_until(lambda: len(doing(cluster, "_run_worker")) == 2 and "2 running" in run.text())
         run.wait_until(lambda: sum(steps_done(directory, one.owner) > 0 for one in training(directory)) == 2)
         with_gpu = [process for process, _ in children(raylet_of(cluster.head_node))]
         assert {*doing(cluster, "_run_worker")} <= {*with_gpu}

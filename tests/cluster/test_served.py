@@ -49,10 +49,10 @@ def served(ray: Any, root: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def line(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    from genepool.workers.ray.service import Line
+    from genepool.workers.ray.service import ServiceConnection
 
     root = tmp_path_factory.mktemp("served")
-    return root, Line(ray, served(ray, root))
+    return root, ServiceConnection(ray, served(ray, root))
 
 
 class TestPopulationThroughAnActor(PopulationContract):
@@ -111,12 +111,12 @@ def storm_victim(population: Path, testimonies: Path, plan: Plan, number: int, s
     """One of the workers; ends when a file says that the storm is over."""
     import ray
 
-    from genepool.workers.ray.service import Line
+    from genepool.workers.ray.service import ServiceConnection
     from tests.races.storm_worker import Testimony, evolve
 
     over = Path(f"{testimonies}.over")
     testimony = Testimony(testimonies / f"{number}-{os.getpid()}-{time.time_ns()}")
-    files = ServedFiles(Line(ray, service), durability="safe")
+    files = ServedFiles(ServiceConnection(ray, service), durability="safe")
     evolve(population, files, testimony, plan, number, lambda: "it is over" if over.exists() else None)
 
 
