@@ -18,6 +18,8 @@ from genepool.population import Birth, Place, Result, State, worker_of
 NAN = float("nan")
 SEVERAL = "several"
 """Stands for the mutation's name if there was more than one."""
+OTHERS = "others"
+"""Stands for all texts beyond the first few thousand."""
 _FIRST_CAPACITY = 1024
 _MOST_NAMES = 4096
 _LARGEST_FILE = 2**50
@@ -32,6 +34,8 @@ _COLUMNS: dict[str, tuple[type[np.generic], float]] = {
     "seconds": (np.float64, 0),
     "stepping": (np.float64, 0),
     "flops": (np.float64, 0),
+    "executed": (np.float64, 0),  # the part of the FLOPs that the attempt which counts executed itself
+    "failed": (np.bool_, False),  # there is a reason why it could not be trained
     "parameters": (np.float64, 0),
     "learning_rate": (np.float64, NAN),
     "depth": (np.int32, 0),
@@ -63,7 +67,7 @@ class Names:
         known = self._numbers.get(text)
         if known is None:
             if len(self.texts) > _MOST_NAMES:
-                return self.number("others")
+                return self.number(OTHERS)
             known = self._numbers[text] = len(self.texts)
             self.texts.append(text[:200])
         return known
@@ -286,6 +290,8 @@ def _result_values(result: Result | BriefResult) -> dict[str, float]:
         "seconds": metrics.seconds,
         "stepping": metrics.stepping,
         "flops": metrics.flops,
+        "executed": metrics.flops - metrics.resumed * metrics.flops_training,
+        "failed": metrics.reason is not None,
         "parameters": metrics.parameters,
         "bytes": sum(min(max(file.size, 0), _LARGEST_FILE) for file in result.files.values()),
     }

@@ -32,6 +32,7 @@ def _facts(directory: Path) -> dict[str, Any]:
         "data": settings.data.source,
         "settings_version": experiment.version(),
         "population_size": settings.population.size,
+        "workers_wanted": settings.workers.number(settings.population.size),
         "alive": census.alive,
         "training": census.training,
         "dead": census.dead,
@@ -40,6 +41,7 @@ def _facts(directory: Path) -> dict[str, Any]:
         "foreign": census.foreign,
         "individuals": spent.individuals,
         "flops": spent.flops,
+        "flops_lost": spent.flops_lost,
         "seconds": spent.seconds,
         "overhead": found.overhead.share,
         "workers": {
@@ -68,10 +70,12 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         f"population   {facts['alive']} alive, {facts['training']} in training, {facts['dead']} dead"
         f" (target: {facts['population_size']})" + (f"; {', '.join(odd)}" if odd else "")
     )
+    lost = facts["flops_lost"] / max(1, facts["flops"])
     yield (
         f"so far       {facts['individuals']} individuals trained, {amount(facts['flops'])}FLOP, "
         f"{span(facts['seconds'])}"
     )
+    yield f"lost         {percent(lost)} of the FLOPs, in trainings that failed, were cut off or had to be repeated"
     yield (
         f"overhead     {percent(facts['overhead'])} of the training time: all but the steps after the first"
         + (f"; by worker: {shares(workers)}" if workers else "")

@@ -224,7 +224,8 @@ class Experiment(VersionedSettings):
         settings = self.settings()
         options = PoolOptions(
             directory=self.path,
-            count=settings.workers.count,
+            count=settings.workers.number(settings.population.size),
+            is_derived=settings.workers.count is None,
             per_gpu=settings.workers.per_gpu,
             device=device,
             data_dir=data_dir,
@@ -255,18 +256,17 @@ class Experiment(VersionedSettings):
         return Founder(start.dna, start.weights)
 
     def evaluators(
-        self, data: Dataset, device: str, number: int = 0, memory: int | None = None, per_gpu: int | None = None
+        self, data: Dataset, device: str, number: int = 0, memory: int | None = None, per_gpu: int = 1
     ) -> Callable[[int], Evaluator]:
         """Return a function from a version of the settings to the evaluator of individuals born under it.
 
         Trainings must fit into `memory` bytes, or into a GPU's memory divided by the `per_gpu` workers that share it.
         """
-        from genepool.nn import TorchEvaluator, choose_device, gpus, share_of_gpu
+        from genepool.nn import TorchEvaluator, choose_device, share_of_gpu
 
         where = choose_device(device, number)
         if where.type == "cuda":  # networks must fit into the GPU's memory, which several workers share
-            workers = self.settings().workers
-            memory = share_of_gpu(where, per_gpu or -(-(workers.count or 0) // gpus(device)) or workers.per_gpu)
+            memory = share_of_gpu(where, per_gpu)
 
         @lru_cache(maxsize=8)
         def of_version(version: int) -> Evaluator:
