@@ -34,8 +34,7 @@ class Migrant(NamedTuple):
 def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | None, device: str) -> list[Migrant]:
     """Put copies of the best living individuals into another population, which may be evolving.
 
-    They are created and finished like children, so workers need not be informed. Their fitness is measured again in
-    the new population.
+    They are created and finished like children, so workers need not be informed. Their fitness is measured again.
     """
     if home.manifest.uuid == abroad.manifest.uuid:
         raise SettingsError(f"'{shown(home.path)}' and '{shown(abroad.path)}' are the same experiment; give two.")

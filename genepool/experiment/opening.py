@@ -11,11 +11,11 @@ import msgspec
 from genepool import settings as names
 from genepool.errors import SettingsError
 from genepool.experiment.experiment import Experiment
+from genepool.experiment.start import Start, find_start, require_fit
 from genepool.settings import Settings
 
 if TYPE_CHECKING:
     from genepool.data import Source
-    from genepool.experiment.start import Start
 
 Progress = Callable[..., None]
 
@@ -67,8 +67,11 @@ def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Prog
     settings = request.settings()
     if not request.exists:
         _images(settings, request.data_dir, prepare, progress)  # before a directory is made that is of no use
-    start = None if request.start is None else _start(request.start, settings, request.data_dir, progress)
-    experiment = _open(request, settings, start)
+    if request.start is not None or not request.exists:
+        experiment = Experiment.create(request.directory, settings, _start(request, settings, progress))
+    else:
+        experiment = Experiment.open(request.directory)
+        experiment.set(names.differences(experiment.settings(), settings))
     experiment.require_rules()
     return experiment, _images(experiment.settings(), request.data_dir, prepare, progress)
 
@@ -82,19 +85,12 @@ def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: 
     return source
 
 
-def _start(text: str, settings: Settings, data_dir: Path | None, progress: Progress) -> Start:
+def _start(request: ExperimentRequest, settings: Settings, progress: Progress) -> Start | None:
     from genepool.data import prepare
-    from genepool.experiment.start import find_start, require_fit
 
-    data = prepare(settings.data.open(data_dir, progress))
-    start = find_start(text, data.channels)
+    if request.start is None:
+        return None
+    data = prepare(settings.data.open(request.data_dir, progress))
+    start = find_start(request.start, data.channels)
     require_fit(start, data)
     return start
-
-
-def _open(request: ExperimentRequest, settings: Settings, start: Start | None) -> Experiment:
-    if start is not None or not request.exists:
-        return Experiment.create(request.directory, settings, start)
-    experiment = Experiment.open(request.directory)
-    experiment.set(names.differences(experiment.settings(), settings))
-    return experiment

@@ -1,25 +1,22 @@
 """One worker in one process: it opens the experiment, prepares its images, and evolves until it must stop.
 
-The same for every kind of pool. A pool decides where the process runs and, if there is no shared directory, where
-files and images come from.
+A pool decides where the process runs and, if there is no shared directory, where files and images come from.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from genepool import __version__, registry
-from genepool.analysis import Interval
 from genepool.errors import EngineError
-from genepool.evolution import Spending, Surroundings
+from genepool.evolution import Surroundings
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.stopping import Accounts, StopCondition
+from genepool.experiment.stopping import Accounts, SpentBy, StopCondition
 from genepool.population import Files
 from genepool.workers import WorkerFunctions, WorkerOptions
 
@@ -33,19 +30,13 @@ OWN_LOOK, REMOTE_LOOK = 0.0, 2.0
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker ended."""
-
     reason: str
     stop_requested: bool
     """It was stopped from outside; the budget may not be spent yet."""
 
 
 def run_worker(
-    options: WorkerOptions,
-    *,
-    files: Files | None = None,
-    data: Dataset | None = None,
-    spent: Callable[[Interval], Spending] | None = None,
+    options: WorkerOptions, *, files: Files | None = None, data: Dataset | None = None, spent: SpentBy | None = None
 ) -> Ended:
     """Work until the budget is spent, or until SIGTERM or SIGINT arrives."""
     if options.release != __version__:
@@ -64,10 +55,9 @@ def run_worker(
     on_cores = choose_device(options.device, options.number).type == "cpu"
     data = data or _right_images(experiment, options)
     evaluators = experiment.evaluators(data, options.device, options.number, options.memory, options.per_gpu)
+    threads = final_phase_threads(options) if on_cores else 1
     surroundings = Surroundings(
-        reason_to_stop=condition,
-        budget_use=condition.budget_use,
-        final_phase_threads=final_phase_threads(options) if on_cores else 1,
+        reason_to_stop=condition, budget_use=condition.budget_use, final_phase_threads=threads
     )
     worker = experiment.worker(options.number, evaluators, surroundings, experiment.child_limits(data), condition.spent)
     try:
@@ -128,6 +118,6 @@ def portable_images(options: WorkerOptions) -> Dataset:
     return portable(_images(Experiment.open(Path(options.directory)), options))
 
 
-def accounts_of(directory: str) -> Callable[[Interval], Spending]:
+def accounts_of(directory: str) -> SpentBy:
     """The accounts of an experiment, for a process that keeps them on behalf of others."""
     return Accounts(Experiment.open(Path(directory)), every=0.5)
