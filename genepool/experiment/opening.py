@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from genepool import data as images
 from genepool import settings as names
 from genepool.errors import SettingsError
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.start import Start, find_start, require_fit
 from genepool.settings import Settings
-
-if TYPE_CHECKING:
-    from genepool.data import Source
 
 Progress = Callable[..., None]
 
@@ -59,7 +57,7 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True):
         return {**(names.flat(names.read_toml(self.config)) if self.config else {}), **given}
 
 
-def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Progress) -> tuple[Experiment, Source]:
+def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Progress) -> tuple[Experiment, images.Source]:
     """Open or create the experiment, after checking that its images exist and that workers could evolve it.
 
     With `prepare` the images are prepared here: once, and not by all workers at the same time.
@@ -76,21 +74,17 @@ def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Prog
     return experiment, _images(experiment.settings(), request.data_dir, prepare, progress)
 
 
-def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: Progress) -> Source:
-    from genepool.data import prepare as prepare_images
-
+def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: Progress) -> images.Source:
     source = settings.data.open(data_dir, progress)
     if prepare:
-        prepare_images(source)
+        images.prepare(source)
     return source
 
 
 def _start(request: ExperimentRequest, settings: Settings, progress: Progress) -> Start | None:
-    from genepool.data import prepare
-
     if request.start is None:
         return None
-    data = prepare(settings.data.open(request.data_dir, progress))
+    data = images.prepare(settings.data.open(request.data_dir, progress))
     start = find_start(request.start, data.channels)
     require_fit(start, data)
     return start

@@ -8,20 +8,17 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from genepool import __version__, registry
+from genepool import data as images  # which loads its parts when they are used
 from genepool.errors import EngineError
 from genepool.evolution import Surroundings
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.stopping import Accounts, SpentBy, StopCondition
 from genepool.population import Files
 from genepool.workers import WorkerFunctions, WorkerOptions
-
-if TYPE_CHECKING:
-    from genepool.data import Dataset
 
 MOST_THREADS = 4
 """The most threads for one training: batches of 50 do not keep many busy. Measured with two."""
@@ -36,7 +33,11 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_worker(
-    options: WorkerOptions, *, files: Files | None = None, data: Dataset | None = None, spent: SpentBy | None = None
+    options: WorkerOptions,
+    *,
+    files: Files | None = None,
+    data: images.Dataset | None = None,
+    spent: SpentBy | None = None,
 ) -> Ended:
     """Work until the budget is spent, or until SIGTERM or SIGINT arrives."""
     if options.release != __version__:
@@ -75,18 +76,14 @@ def final_phase_threads(options: WorkerOptions) -> int:
     return 0 if options.number % MOST_THREADS else max(1, few)
 
 
-def _images(experiment: Experiment, options: WorkerOptions) -> Dataset:
+def _images(experiment: Experiment, options: WorkerOptions) -> images.Dataset:
     """The images, prepared once per machine and memory-mapped by all its workers."""
-    from genepool.data import prepare
-
-    return prepare(experiment.source(Path(options.data_dir) if options.data_dir else None))
+    return images.prepare(experiment.source(Path(options.data_dir) if options.data_dir else None))
 
 
-def _right_images(experiment: Experiment, options: WorkerOptions) -> Dataset:
-    from genepool.data import data_digest
-
+def _right_images(experiment: Experiment, options: WorkerOptions) -> images.Dataset:
     found = _images(experiment, options)
-    if options.images and data_digest(found) != options.images:
+    if options.images and images.data_digest(found) != options.images:
         raise EngineError(
             f"The images on node {platform.node()} differ from those of the run; put the same files on all nodes."
         )
@@ -106,16 +103,12 @@ def functions_for(experiment: Experiment) -> WorkerFunctions:
 
 def images_digest(options: WorkerOptions) -> str:
     """Prepare the images on the machine this runs on, and return their digest."""
-    from genepool.data import data_digest
-
-    return data_digest(_images(Experiment.open(Path(options.directory)), options))
+    return images.data_digest(_images(Experiment.open(Path(options.directory)), options))
 
 
-def portable_images(options: WorkerOptions) -> Dataset:
+def portable_images(options: WorkerOptions) -> images.Dataset:
     """The prepared images in memory, to be sent to other machines."""
-    from genepool.data import portable
-
-    return portable(_images(Experiment.open(Path(options.directory)), options))
+    return images.portable(_images(Experiment.open(Path(options.directory)), options))
 
 
 def accounts_of(directory: str) -> SpentBy:
