@@ -57,7 +57,9 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True):
         return {**(names.flat(names.read_toml(self.config)) if self.config else {}), **given}
 
 
-def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Progress) -> tuple[Experiment, images.Source]:
+def open_experiment(
+    request: ExperimentRequest, *, prepare: bool, progress: Progress
+) -> tuple[Experiment, images.Source]:
     """Open or create the experiment, after checking that its images exist and that workers could evolve it.
 
     With `prepare` the images are prepared here: once, and not by all workers at the same time.

@@ -57,9 +57,7 @@ def run_worker(
     data = data or _right_images(experiment, options)
     evaluators = experiment.evaluators(data, options.device, options.number, options.memory, options.per_gpu)
     threads = final_phase_threads(options) if on_cores else 1
-    surroundings = Surroundings(
-        reason_to_stop=condition, budget_use=condition.budget_use, final_phase_threads=threads
-    )
+    surroundings = Surroundings(reason_to_stop=condition, budget_use=condition.budget_use, final_phase_threads=threads)
     worker = experiment.worker(options.number, evaluators, surroundings, experiment.child_limits(data), condition.spent)
     try:
         reason = worker.run()
