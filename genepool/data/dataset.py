@@ -7,6 +7,7 @@ built under a temporary name and renamed, so that it is complete or absent. It n
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import math
@@ -123,8 +124,9 @@ def data_digest(data: Dataset) -> str:
 
 def portable(data: Dataset) -> Dataset:
     """Return a copy with plain arrays, which serialise without an intermediate copy."""
-    values = ((name, getattr(data, name)) for name in Dataset.__slots__)
-    return Dataset(**{name: np.asarray(value) if isinstance(value, np.ndarray) else value for name, value in values})
+    names = ("train_pixels", "train_labels", "validation_pixels", "validation_labels")
+    arrays: dict[str, Any] = {name: np.asarray(getattr(data, name)) for name in names}
+    return dataclasses.replace(data, **arrays)
 
 
 def _folder_name(source: Source, seed: int, pad: int) -> str:

@@ -187,10 +187,15 @@ def _check_primaries(dna: DNA) -> None:
     for edge in dna.edges:
         meeting.setdefault(edge.to_vertex, []).append(edge)
     for vertex, edges in meeting.items():
-        for kind in ("depth", "scale"):
-            ranks = [getattr(edge, f"{kind}_precedence") for edge in edges]
-            if ranks.count(max(ranks)) > 1:
-                raise InvalidDNAError(
-                    f"vertex '{vertex}' has two incoming edges of the highest {kind} precedence {max(ranks)}; "
-                    "one edge must decide."
-                )
+        if len(edges) > 1:
+            _check_primary(vertex, "depth", [edge.depth_precedence for edge in edges])
+            _check_primary(vertex, "scale", [edge.scale_precedence for edge in edges])
+
+
+def _check_primary(vertex: str, kind: str, ranks: list[int]) -> None:
+    highest = max(ranks)
+    if ranks.count(highest) > 1:
+        raise InvalidDNAError(
+            f"vertex '{vertex}' has two incoming edges of the highest {kind} precedence {highest}; "
+            "one edge must decide."
+        )
