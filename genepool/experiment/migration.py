@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from genepool.analysis import MIGRATION, Row, lineage
+from genepool.analysis import Row, lineage
 from genepool.errors import DataError, SettingsError, shown
 from genepool.evaluation import Evaluation, TrainingRequest
 from genepool.experiment.experiment import Experiment
@@ -93,7 +93,7 @@ def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device
 def _birth(home: Experiment, abroad: Experiment, row: Row, rows: dict[str, Row]) -> Birth:
     return Birth(
         dna=row.birth.dna,
-        mutations=(MIGRATION,),
+        mutations=("migration",),
         mutation_seed=0,
         training_seed=row.birth.training_seed,
         settings_version=abroad.version(),
