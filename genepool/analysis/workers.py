@@ -67,12 +67,11 @@ class WorkerMonitor:
             recent = overhead_by_worker(observer.table, now - RECENT)
         active = sorted(training.keys() | recent.keys())
         self._monitor.forget_others(set(active))
-        found = [
-            self._status(who, training.get(who), totals.get(who, Overhead()), who in recent) for who in active[:_MOST]
-        ]
+        found = [self._status(who, training.get(who), totals.get(who), who in recent) for who in active[:_MOST]]
         return found, len(totals.keys() - set(active))
 
-    def _status(self, who: str, trains: Individual | None, total: Overhead, recent: bool) -> WorkerStatus:
+    def _status(self, who: str, trains: Individual | None, total: Overhead | None, recent: bool) -> WorkerStatus:
+        total = total or Overhead()
         files, table = self._observer.view.worker(who), self._observer.table
         beat = modified(self._observer, who, HEARTBEAT)
         age = 0.0 if beat is None else max(0.0, time.time() - beat)
