@@ -130,7 +130,7 @@ def settings_page() -> str:
             (f"`{section}.{name}`", meaning, _bounds(FIELDS[f"{section}.{name}"]), *_values(f"{section}.{name}"))
             for name, meaning in _meanings(struct).items()
         ]
-        header = ("setting", "meaning", "allowed", "paper", "faithful", "laptop")
+        header = ("setting", "meaning", "allowed", *PRESETS)
         parts += [f"## {section}", inspect.cleandoc(struct.__doc__ or ""), _table(header, rows)]
     return "\n\n".join([*parts, "## Departures from the paper", departures_table()])
 
@@ -166,10 +166,9 @@ def _bounds(field: Field) -> str:
     return words + (" or none" if field.optional else "") + ("; *fixed*" if field.fixed else "")
 
 
-def _values(name: str) -> tuple[str, str, str]:
-    paper, *others = (by_name(PRESETS[preset])[name] for preset in ("paper", "faithful", "laptop"))
-    first, second = ("" if value == paper else _shown(value) for value in others)
-    return _shown(paper), first, second
+def _values(name: str) -> tuple[str, ...]:
+    paper, *others = (by_name(settings)[name] for settings in PRESETS.values())
+    return _shown(paper), *("" if value == paper else _shown(value) for value in others)
 
 
 def _shown(value: Any) -> str:
@@ -183,7 +182,7 @@ def _shown(value: Any) -> str:
 def presets_table() -> str:
     """The settings in which the presets differ."""
     rows = [(f"`{name}`", *_values(name)) for name in FIELDS if any(_values(name)[1:])]
-    return _table(("setting", "paper", "faithful", "laptop"), rows)
+    return _table(("setting", *PRESETS), rows)
 
 
 def departures_table() -> str:
@@ -194,7 +193,7 @@ def departures_table() -> str:
         for name, meaning in _meanings(struct).items()
         if "iffers from the paper" in meaning
     ]
-    return _table(("setting", "departure", "paper", "faithful", "laptop"), rows)
+    return _table(("setting", "departure", *PRESETS), rows)
 
 
 def mutations_table() -> str:
@@ -210,7 +209,7 @@ def mutations_table() -> str:
         )
         for name in names
     ]
-    return _table(("mutation", "what it does", "odds in `paper` and `faithful`", "odds in `laptop`"), rows)
+    return _table(("mutation", "what it does", "odds in all other presets", "odds in `laptop`"), rows)
 
 
 # -- what lies beside the documentation --------------------------------------------------------------------------------
