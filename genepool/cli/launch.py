@@ -100,6 +100,7 @@ def _request(options: LaunchOptions) -> LaunchRequest:
 )
 @THREADS
 @click.option("--pool-size", default=1, hidden=True, help="Workers started together on this machine.")
+@click.option("--per-gpu", type=int, hidden=True, help="Workers that share one GPU.")
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 @click.option("--exit-code-on-stop", default=0, hidden=True, help="Exit code after Ctrl-C or SIGTERM.")
 def worker(directory: Path, data_dir: Path | None, memory: str | None, exit_code_on_stop: int, **given: Any) -> None:

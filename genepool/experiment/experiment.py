@@ -53,7 +53,7 @@ from genepool.settings import (
     from_values,
     to_values,
 )
-from genepool.workers import LocalPool, PoolOptions, RayOptions, WorkerPool
+from genepool.workers import LocalPool, PoolOptions, PoolShare, RayOptions, WorkerPool
 
 if TYPE_CHECKING:
     from genepool.data import Dataset, Source
@@ -216,10 +216,12 @@ class Experiment(VersionedSettings):
         memory: int | None = None,
         plugins: Iterable[str] = (),
         ray: RayOptions | None = None,
+        share: PoolShare = PoolShare(),  # noqa: B008 - a frozen value
     ) -> WorkerPool:
         """Workers for this experiment, on this machine or on a Ray cluster; none is started yet.
 
         Each may use `memory` bytes, by default an equal share of what is free. Plugins are modules or .py files.
+        Several pools that run side by side each have a share.
         """
         settings = self.settings()
         options = PoolOptions(
@@ -230,6 +232,7 @@ class Experiment(VersionedSettings):
             data_dir=data_dir,
             memory=memory,
             plugins=tuple(plugins),
+            share=share,
         )
         if ray is None:
             return LocalPool(options)
