@@ -137,14 +137,15 @@ class Driver:
         except OSError:
             value = secrets.token_bytes(8)  # a failed read proves nothing, so it counts as a change
         if known is not None and value == known.value:
-            return known._replace(gone=bool(known.note.machine) and self._is_gone(who, known.note))
-        with contextlib.suppress(msgspec.MsgspecError):
-            return _Seen(value, now, msgspec.json.decode(value, type=Note), gone=False)
-        return _Seen(value, now, known.note if known else Note(), gone=False)
+            return known._replace(gone=self._is_gone(who, known.note))
+        note = known.note if known else Note()
+        with contextlib.suppress(msgspec.MsgspecError):  # read while it was written
+            note = msgspec.json.decode(value, type=Note)
+        return _Seen(value, now, note, self._is_gone(who, note))
 
     def _is_gone(self, who: str, note: Note) -> bool:
         """Whether the process has ended, which is known only on the same machine."""
-        if note.machine != machine():
+        if not note.machine or note.machine != machine():
             return False
         with contextlib.suppress(OSError), (self._folder / who).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

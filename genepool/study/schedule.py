@@ -138,7 +138,7 @@ class Scheduler:
             time.sleep(0.05)
 
     def _progress(self, left: list[Planned]) -> StudyProgress:
-        notes = self._driver.others()
+        notes, left = self._driver.others(), [one for one in left if not one.finished]
         led = [one for one in left if one.is_begun and is_led(one.path, self._driver)]
         running = tuple(self._progress_of(one, notes) for one in led)
         waiting = len(left) - len(running)
