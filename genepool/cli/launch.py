@@ -22,6 +22,7 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options that describe the job."""
 
     directory: Path
+    tasks: int | None
     workers: int | None
     cpus_per_worker: int
     gpus_per_worker: float
@@ -37,7 +38,8 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @click.argument("scheduler", type=click.Choice(["slurm", "k8s", "ssh"]))
 @DIRECTORY
-@click.option("--workers", type=click.IntRange(1), help="Number of workers.  [default: the experiment's setting]")
+@click.option("--workers", type=click.IntRange(1), help="Workers, of a study: per task.  [default: the settings']")
+@click.option("--tasks", type=click.IntRange(1), help="Study: jobs that run it together.  [default: its experiments]")
 @click.option("--cpus-per-worker", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--gpus-per-worker", default=0.0, show_default=True, type=click.FloatRange(0))
 @click.option("--memory", metavar="SIZE", help="The most each worker may use, like 2G.")
@@ -50,10 +52,11 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--submit", is_flag=True, help="Submit the job with sbatch, kubectl or ssh.")
 @click.option("--out", type=FILE, help="Write the job to a file instead of the screen.")
 def launch(scheduler: str, submit: bool, out: Path | None, **given: Any) -> None:
-    """Write a job that starts workers for the experiment in DIR; --submit also submits it.
+    """Write a job that works on the experiment or study in DIR; --submit also submits it.
 
-    DIR must already contain an experiment: `genepool run DIR`, stopped at once, makes one. All workers must see it and
-    this installation of Genepool under the same paths (on Kubernetes, Genepool is in the image).
+    DIR must already contain one: `genepool run DIR` or `genepool study PLAN --out DIR`, stopped at once, makes it. All
+    machines must see it and this installation of Genepool under the same paths (on Kubernetes, Genepool is in the
+    image). Each task of a study runs `genepool study DIR` with its own workers.
     """
     from genepool.workers import launch as jobs
 
@@ -67,26 +70,49 @@ def launch(scheduler: str, submit: bool, out: Path | None, **given: Any) -> None
 
 def _request(options: LaunchOptions) -> LaunchRequest:
     from genepool import settings as names
-    from genepool.experiment import Experiment
-    from genepool.workers import LaunchRequest, WorkerOptions
+    from genepool.study import PLAN
+    from genepool.workers import LaunchRequest
 
-    experiment = Experiment.open(options.directory)
+    directory, of_study = options.directory.resolve(), (options.directory / PLAN).exists()
+    own: dict[str, Any] = {
+        "memory": names.size(options.memory) if options.memory else None,
+        "data_dir": options.data_dir.resolve() if options.data_dir else None,
+        "device": options.device,
+    }
+    words, tasks, workers, memory = (_study if of_study else _workers)(directory, options, own)
     return LaunchRequest(
-        worker=WorkerOptions(
-            directory=str(options.directory.resolve()),
-            number=0,
-            device=options.device,
-            data_dir=str(options.data_dir.resolve()) if options.data_dir else None,
-            memory=names.size(options.memory) if options.memory else None,
-            threads=options.cpus_per_worker,
-        ),
-        workers=options.workers or experiment.settings().workers.count or 1,
-        gpus=options.gpus_per_worker,
+        directory=str(directory),
+        words=tuple(words),
+        numbered=not of_study,
+        tasks=tasks,
+        cpus=workers * options.cpus_per_worker,
+        gpus=workers * options.gpus_per_worker,
+        memory=memory,
         seconds=int(names.seconds(options.time_limit)) if options.time_limit else None,
         hosts=tuple(host for host in options.hosts.split(",") if host),
         image=options.image,
         claim=options.claim,
     )
+
+
+def _workers(directory: Path, options: LaunchOptions, own: dict[str, Any]) -> tuple[list[str], int, int, int | None]:
+    """The arguments of a worker, the number of tasks, and the workers and the memory of a task."""
+    from genepool.experiment import Experiment
+    from genepool.workers import WorkerOptions
+
+    own["data_dir"] = str(own["data_dir"]) if own["data_dir"] else None
+    words = WorkerOptions(directory=str(directory), number=0, threads=options.cpus_per_worker, **own).words()
+    return words, options.workers or Experiment.open(directory).settings().workers.count or 1, 1, own["memory"]
+
+
+def _study(directory: Path, options: LaunchOptions, own: dict[str, Any]) -> tuple[list[str], int, int, int | None]:
+    """The same for a driver of a study."""
+    from genepool.study import StudyRun, read_study, wanted_workers
+
+    plan, _ = read_study(directory)
+    workers = options.workers or max(wanted_workers(plan.settings_of(arm, 1)) or 1 for arm in plan.arms)
+    run = StudyRun(workers=workers, **own)
+    return run.words(directory), options.tasks or len(plan.runs()), workers, run.memory_of_all()
 
 
 @click.command()

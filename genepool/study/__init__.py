@@ -16,7 +16,7 @@ from genepool.study.outcome import Outcome, read_outcome
 from genepool.study.plan import Point, StudyPlan, narrowed, read_plan, shipped_plans
 from genepool.study.run import PLAN, begin_study, path_of, read_study, run_study
 from genepool.study.schedule import StudyProgress
-from genepool.study.serve import StudyRun
+from genepool.study.serve import StudyRun, wanted_workers
 from genepool.study.statistics import Line, description, findings, lines
 
 __all__ = [
@@ -38,4 +38,5 @@ __all__ = [
     "read_study",
     "run_study",
     "shipped_plans",
+    "wanted_workers",
 ]

@@ -22,7 +22,7 @@ from genepool.population import FREE, HeartbeatMonitor, State
 from genepool.settings import Settings
 from genepool.study.lease import LEADERS, Driver, Leadership, claim, leader_of, machine
 from genepool.study.outcome import FILE
-from genepool.workers import PoolShare, RayOptions, WorkerPool
+from genepool.workers import RESERVE, PoolShare, RayOptions, WorkerPool
 
 EVERY = 0.2
 """Seconds between two looks: an individual that sets a record may be dead, and its weights gone, soon after."""
@@ -45,6 +45,20 @@ class StudyRun(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path | None = None
     plugins: tuple[str, ...] = ()
     ray: RayOptions | None = None
+
+    def words(self, folder: Path) -> list[str]:
+        """The arguments of `genepool` that run a study like this; for jobs, which are not on Ray."""
+        given: dict[str, object] = {
+            "--workers": self.workers,
+            "--memory": self.memory,
+            "--data-dir": self.data_dir,
+            "--device": self.device if self.device != "auto" else None,
+        }
+        return ["study", str(folder), *(str(word) for pair in given.items() if pair[1] is not None for word in pair)]
+
+    def memory_of_all(self) -> int | None:
+        """The bytes that its workers and the driver need, if they are known."""
+        return None if self.memory is None or self.workers is None else self.workers * self.memory + 2 * RESERVE
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from genepool.workers.launch import LaunchRequest
 from genepool.workers.local import LocalPool
 from genepool.workers.options import STOPPED, PoolOptions, PoolShare, RayOptions, WorkerFunctions, WorkerOptions
 from genepool.workers.pool import (
+    RESERVE,
     WorkerPool,
     memory_per_pool,
     memory_per_worker,
@@ -21,6 +22,7 @@ from genepool.workers.pool import (
 )
 
 __all__ = [
+    "RESERVE",
     "STOPPED",
     "LaunchRequest",
     "LocalPool",
