@@ -12,16 +12,7 @@ progress   what the figures are drawn from; the Pareto front
 """
 
 from genepool.analysis.history import History, Row
-from genepool.analysis.lineage import (
-    MIGRATION,
-    Ancestor,
-    ancestor_rows,
-    ancestors,
-    before_migration,
-    chain,
-    find,
-    lineage,
-)
+from genepool.analysis.lineage import Ancestor, ancestor_rows, ancestors, before_migration, chain, find, lineage
 from genepool.analysis.observer import Observer
 from genepool.analysis.progress import (
     Annotation,
@@ -42,42 +33,10 @@ from genepool.analysis.table import Progress, Table
 from genepool.analysis.workers import WorkerMonitor, WorkerStatus
 
 __all__ = [
-    "Ancestor",
-    "Annotation",
-    "Best",
-    "Box",
-    "Change",
-    "Diagram",
-    "Dot",
-    "History",
-    "Interval",
-    "Ledger",
-    "MIGRATION",
-    "Observer",
-    "Overhead",
-    "Point",
-    "Progress",
-    "Rate",
-    "Records",
-    "Row",
-    "Status",
-    "Stopwatch",
-    "Table",
-    "Terms",
-    "WorkerMonitor",
-    "WorkerStatus",
-    "ancestor_rows",
-    "ancestors",
-    "figure_annotations",
-    "before_migration",
-    "chain",
-    "diagram",
-    "dots",
-    "find",
-    "four_ancestors",
-    "front",
-    "lineage",
-    "records_of",
-    "spending",
-    "status_of",
-]
+    "History", "Row", "Observer", "Table", "Progress",
+    "Ancestor", "ancestor_rows", "ancestors", "before_migration", "chain", "find", "lineage",
+    "Annotation", "Change", "figure_annotations", "Box", "Diagram", "diagram", "four_ancestors", "Dot", "dots",
+    "Point", "front",
+    "Interval", "Ledger", "Overhead", "Stopwatch", "spending",
+    "Best", "Rate", "Records", "Status", "Terms", "records_of", "status_of", "WorkerMonitor", "WorkerStatus",
+]  # fmt: skip

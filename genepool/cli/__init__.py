@@ -1,5 +1,17 @@
 """The command line: files that parse options and print results, each imported only when its command is used.
 
+run, train         evolve; train one network
+launch             worker, launch: workers on other machines
+study, status      studies; status and report of an experiment
+live               the live view of a run
+dashboard          the page
+best, lineage      the chosen network; its mutations, shown or replayed
+export, predict    export, import, ensemble; use a model
+set                set, intervene, migrate: change a running experiment
+check              check, doctor, gc: maintain a directory
+data, dna, bench   data sets; DNA and reach; benchmarks
+options, text      shared options; numbers and tables for the terminal
+
 Every error is one sentence on standard error. The exit code is 2 for bad input and 1 for a bug.
 """
 
@@ -45,25 +57,15 @@ COMMANDS = {
     "bench": "Measure training on this machine, or the scale of a simulated cluster.",
 }
 
-
 _FUNCTIONS = {"set": "set_", "import": "import_"}
 """Functions of commands whose names are taken in Python."""
 _FILES = {
-    "import": "export",
-    "ensemble": "export",
-    "replay": "lineage",
-    "intervene": "set",
-    "migrate": "set",
-    "worker": "launch",
-    "report": "status",
-    "doctor": "check",
-    "gc": "check",
-}
+    "import": "export", "ensemble": "export", "replay": "lineage", "intervene": "set", "migrate": "set",
+    "worker": "launch", "report": "status", "doctor": "check", "gc": "check", "reach": "dna",
+}  # fmt: skip
 
 
 class _BadInput(click.ClickException):
-    """Prints its message and exits."""
-
     exit_code = 2
 
 
@@ -76,9 +78,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(
-            import_module(f"genepool.cli.{_FILES.get(name, name)}"), _FUNCTIONS.get(name, name)
-        )
+        file = import_module(f"genepool.cli.{_FILES.get(name, name)}")
+        command: click.Command = getattr(file, _FUNCTIONS.get(name, name))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -109,9 +110,6 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("GENEPOOL_DEBUG"):
             raise
-        click.echo(
-            f"Error: This is a bug in Genepool: {type(error).__name__}: {error}. "
-            "Please report it with the output of GENEPOOL_DEBUG=1.",
-            err=True,
-        )
+        bug = f"This is a bug in Genepool: {type(error).__name__}: {error}."
+        click.echo(f"Error: {bug} Please report it with the output of GENEPOOL_DEBUG=1.", err=True)
         sys.exit(1)

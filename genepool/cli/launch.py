@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,9 +55,8 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 def launch(scheduler: str, submit: bool, out: Path | None, **given: Any) -> None:
     """Write a job that works on the experiment or study in DIR; --submit also submits it.
 
-    DIR must already contain one: `genepool run DIR` or `genepool study PLAN --out DIR`, stopped at once, makes it. All
-    machines must see it and this installation of Genepool under the same paths (on Kubernetes, Genepool is in the
-    image). Each task of a study runs `genepool study DIR` with its own workers.
+    `genepool run DIR` or `genepool study PLAN --out DIR`, stopped at once, creates DIR. All machines must see it, and
+    this installation of Genepool, under the same paths (on Kubernetes, Genepool is in the image).
     """
     from genepool.workers import launch as jobs
 
@@ -74,11 +74,8 @@ def _request(options: LaunchOptions) -> LaunchRequest:
     from genepool.workers import LaunchRequest
 
     directory, of_study = options.directory.resolve(), (options.directory / PLAN).exists()
-    own: dict[str, Any] = {
-        "memory": names.size(options.memory) if options.memory else None,
-        "data_dir": options.data_dir.resolve() if options.data_dir else None,
-        "device": options.device,
-    }
+    memory = names.size(options.memory) if options.memory else None
+    own: dict[str, Any] = {"memory": memory, "data_dir": options.data_dir, "device": options.device}
     words, tasks, workers, memory = (_study if of_study else _workers)(directory, options, own)
     return LaunchRequest(
         directory=str(directory),
@@ -100,7 +97,7 @@ def _workers(directory: Path, options: LaunchOptions, own: dict[str, Any]) -> tu
     from genepool.experiment import Experiment
     from genepool.workers import WorkerOptions
 
-    own["data_dir"] = str(own["data_dir"]) if own["data_dir"] else None
+    own["data_dir"] = str(own["data_dir"].resolve()) if own["data_dir"] else None
     words = WorkerOptions(directory=str(directory), number=0, threads=options.cpus_per_worker, **own).words()
     return words, options.workers or Experiment.open(directory).settings().workers.count or 1, 1, own["memory"]
 
@@ -121,9 +118,7 @@ def _study(directory: Path, options: LaunchOptions, own: dict[str, Any]) -> tupl
 @DEVICE
 @MEMORY
 @PLUGIN
-@click.option(
-    "--number", type=click.IntRange(0), help="Number that selects random numbers and the GPU.  [default: random]"
-)
+@click.option("--number", type=click.IntRange(0), help="Selects random numbers and the GPU.  [default: random]")
 @THREADS
 @click.option("--pool-size", default=1, hidden=True, help="Workers started together on this machine.")
 @click.option("--per-gpu", type=int, hidden=True, help="Workers that share one GPU.")
@@ -135,8 +130,6 @@ def worker(directory: Path, data_dir: Path | None, memory: str | None, exit_code
     Without --memory the worker may use the free memory divided by the number of cores, as if one worker per core were
     started.
     """
-    import secrets
-
     from genepool.experiment import Experiment, run_worker
     from genepool.settings import size
     from genepool.workers import WorkerOptions, memory_per_worker, require_memory

@@ -12,15 +12,7 @@ zoo         the initial network and known architectures
 
 from genepool.dna import codec
 from genepool.dna.codec import decode, encode, encode_in_a_line
-from genepool.dna.elements import (
-    BACKBONE_PRECEDENCE,
-    SKIP_PRECEDENCE,
-    Conv,
-    Edge,
-    Identity,
-    Vertex,
-    round_half_up,
-)
+from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex, round_half_up
 from genepool.dna.flops import (
     CLASSIFIER,
     PROCESS_MEMORY,

@@ -7,10 +7,10 @@ network        uint8 images in, probabilities out: the module that is exported
 layer_names    a network layer by layer with readable names
 torch_program  the format torch: a `torch.export` program, `.pt2`
 onnx_file      the format onnx: a graph for onnxruntime and others
-source         the format source: a folder with `model.py` (text in source_text), weights and a model card
+source         the format source: a folder with `model.py`, weights and a model card
+source_text    the text of `model.py`
 
-A format's own loader only checks a file that we just wrote. From other files, facts and plain numbers are read, and the
-network is built from its DNA, so nothing in a model file is ever run, be it pickle, a graph or Python.
+A format's own loader only checks a file that we just wrote; from others, only facts, DNA and plain numbers are read.
 """
 
 from genepool.export.facts import Ancestor, Facts, Member, Search, digest_of

@@ -51,7 +51,7 @@ class StudyRun(msgspec.Struct, frozen=True, kw_only=True):
         given: dict[str, object] = {
             "--workers": self.workers,
             "--memory": self.memory,
-            "--data-dir": self.data_dir,
+            "--data-dir": self.data_dir.resolve() if self.data_dir else None,
             "--device": self.device if self.device != "auto" else None,
         }
         return ["study", str(folder), *(str(word) for pair in given.items() if pair[1] is not None for word in pair)]
