@@ -88,7 +88,7 @@ def test_preempted_workers_are_requeued_and_their_trainings_resumed(slurm, tmp_p
 
 
 def test_the_tasks_of_an_array_run_a_study_and_are_requeued(slurm, tmp_path):
-    """One is told to go, one is killed with its node's daemon none the wiser: every experiment is finished once."""
+    """One is stopped and requeued, the other is killed and started again: every experiment is finished once."""
     study = Study(tmp_path, repeats=2, lease=3, steps=1500, individuals=6)
     begin_study(read_plan(str(study.plan)), study.folder)
     words = ("launch", "slurm", str(study.folder), "--tasks", "2", "--workers", "1", "--submit")
