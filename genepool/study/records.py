@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from genepool.data import Source
 
 FOLDER, CHANGES = "records", "changes.json"
+RESET = Intervention(reset_weights=True)
 PAUSE = 30.0
 """Seconds without any training after which a run counts as paused."""
 
@@ -101,7 +102,7 @@ class Follower:
         if not change.reset_weights:
             return version
         known = self._experiment.settings().escape.reset_version
-        return known if known > since else self._experiment.intervene(Intervention(reset_weights=True), spent) or version
+        return known if known > since else self._experiment.intervene(RESET, spent) or version
 
 
 def without_better(table: Table, version: int) -> int:

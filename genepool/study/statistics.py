@@ -17,6 +17,7 @@ from genepool.study.outcome import PERCENTS, Outcome
 
 Finding = tuple[str, str]
 """The name of a figure, and its value as text."""
+NONE_BORN = "No individual was born after the last change."
 
 
 def mean(outcomes: Sequence[Outcome]) -> list[Finding]:
@@ -61,15 +62,18 @@ def after_changes(outcomes: Sequence[Outcome]) -> list[Finding]:
 
 
 def _around_changes(group: Sequence[Outcome]) -> str:
-    complete = [o for o in group if o.around_changes is not None and len(o.changes) >= o.planned]
-    text = _compared([o.around_changes for o in complete if o.around_changes is not None], "the last change")
-    plateaus = sum(change.why == "plateau" for outcome in complete for change in outcome.changes)
-    total = sum(len(outcome.changes) for outcome in complete)
-    made = f"the best born after the last change against the best before the first: {text}"
-    if plateaus:
-        made += f" {plateaus} of {total} changes were made at a plateau, the others at their share of the budget."
+    complete = [outcome for outcome in group if outcome.changes and len(outcome.changes) >= outcome.planned]
+    pairs = [outcome.around_changes for outcome in complete if outcome.around_changes is not None]
     missing = len(group) - len(complete)
-    return made + (f" In {missing} of {len(group)} the budget ended before the last change was due." if missing else "")
+    late = f" In {missing} of {len(group)} the budget was spent before the last change was due." if missing else ""
+    if not any(after is not None for _, after in pairs):
+        return late.strip() or NONE_BORN
+    changes = [change for outcome in complete for change in outcome.changes]
+    plateaus = sum(change.why == "plateau" for change in changes)
+    return (
+        f"the best born after the last change against the best before the first: {_compared(pairs)} "
+        f"{plateaus} of {len(changes)} changes were made at a plateau, the others at their share of the budget.{late}"
+    )
 
 
 def _around_same_moments(group: Sequence[Outcome], outcomes: Sequence[Outcome]) -> str:
@@ -86,7 +90,7 @@ def _around_same_moments(group: Sequence[Outcome], outcomes: Sequence[Outcome]) 
     first, last = (100 * statistics.fmean(column) for column in zip(*moments, strict=True))
     return (
         f"nothing changed; the best born after {last:.0f} % of the budget against the best before {first:.0f} %, where "
-        f"the experiments of the same seed changed: {_compared(pairs, 'that moment')}"
+        f"the experiments of the same seed changed: {_compared(pairs)}"
     )
 
 
@@ -94,16 +98,13 @@ def _percent(share: float) -> int:
     return min(PERCENTS, round(PERCENTS * share))
 
 
-def _compared(pairs: Sequence[tuple[float, float | None]], moment: str) -> str:
+def _compared(pairs: Sequence[tuple[float, float | None]]) -> str:
     """The sign test of pairs of before and after."""
     known = [(before, after) for before, after in pairs if after is not None]
-    if not known:
-        return f"no individual was born after {moment}."
     better, worse = sum(a > b for b, a in known), sum(a < b for b, a in known)
-    text = f"{better} better, {worse} worse, {len(known) - better - worse} equal; "
-    text += f"one-sided p = {sign_test(better, worse):.3g}."
-    missing = len(pairs) - len(known)
-    return text + (f" In {missing} more no individual was born after {moment}." if missing else "")
+    equal, missing = len(known) - better - worse, len(pairs) - len(known)
+    gone = f", {missing} without anyone born after it" if missing else ""
+    return f"{better} better, {worse} worse, {equal} equal{gone}; one-sided p = {sign_test(better, worse):.3g}."
 
 
 def computation(outcomes: Sequence[Outcome]) -> list[Finding]:
