@@ -1,0 +1,92 @@
+"""What `genepool study --estimate` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genepool.cli.text import amount, table
+
+if TYPE_CHECKING:
+    from genepool.study import ArmEstimate, Estimate, StudyPlan
+
+BASES = {
+    "published": "published by the paper",
+    "as published": "as many per worker and hour as the paper's",
+    "budget": "the budget",
+    "time": "at most what the workers compute in the budget's time",
+    "ResNet-20": "as if every individual were ResNet-20",
+}
+
+
+def estimate_page(plan: StudyPlan, found: Estimate) -> str:
+    """The estimate as text, with its assumptions."""
+    rows = [
+        [
+            arm.arm,
+            str(found.repeats),
+            f"{arm.workers:,}",
+            _between(*arm.individuals),
+            f"{arm.flops:.2g}",
+            "-" if arm.budget_seconds is None else hours(arm.budget_seconds),
+            hours(arm.seconds),
+        ]
+        for arm in found.arms
+    ]
+    header = ["arm", "experiments", "workers", "individuals", "FLOPs", "budget", "for these FLOPs"]
+    return "\n".join([found.rules, "", table(header, rows), "", *_totals(found), "", *_assumptions(plan, found)])
+
+
+def _totals(found: Estimate) -> list[str]:
+    one_by_one = found.repeats * sum(arm.seconds for arm in found.arms)
+    most = max(arm.workers for arm in found.arms)
+    together = found.repeats * sum(arm.workers for arm in found.arms)
+    alone = found.flops / (found.cores * found.flops_per_second)
+    memory = max(found.arms, key=lambda arm: arm.memory * arm.workers)
+    return [
+        f"experiments  {found.experiments:,}: {len(found.arms)} arms, {found.repeats} repeats",
+        f"FLOPs        {found.flops:.2g} in total",
+        f"time         {hours(one_by_one)} on {most:,} workers, one experiment after another",
+        f"             {hours(max(arm.seconds for arm in found.arms))} on {together:,} workers, all side by side",
+        f"             {hours(alone)} on this machine, {found.cores} workers",
+        f"disk         {_bytes(max(arm.disk for arm in found.arms))} per experiment, {_bytes(found.disk)} in total",
+        f"memory       {_bytes(memory.memory)} per worker, {_bytes(memory.memory * memory.workers)} per experiment",
+    ]
+
+
+def _assumptions(plan: StudyPlan, found: Estimate) -> list[str]:
+    how = "measured here with ResNet-20" if found.measured else "given"
+    lines = ["Assumptions:", f"  speed of a worker: {amount(found.flops_per_second)}FLOP per second, {how}"]
+    for basis in dict.fromkeys(arm.basis for arm in found.arms):
+        arms = [arm.arm for arm in found.arms if arm.basis == basis]
+        lines.append(f"  FLOPs of {', '.join(arms)}: {BASES[basis]}")
+    lines += [
+        "  individuals: between all as large as ResNet-20 and all as small as the initial network",
+        "  disk and memory: every network as large as ResNet-110, or as the paper's best at its scale",
+    ]
+    return lines + [
+        f"  {_short(arm, found)}" for arm in found.arms if arm.seconds > 1.01 * (arm.budget_seconds or 1e99)
+    ]
+
+
+def _short(arm: ArmEstimate, found: Estimate) -> str:
+    reached = (arm.budget_seconds or 0.0) * arm.workers * found.flops_per_second
+    return (
+        f"{arm.arm}: the budget of {hours(arm.budget_seconds or 0.0)} ends first; at this speed {arm.workers:,} workers "
+        f"spend at most {reached:.2g} FLOPs until then"
+    )
+
+
+def hours(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, length, most in (("s", 1.0, 300.0), ("min", 60.0, 7200.0), ("h", 3600.0, 3600.0 * 10_000)):
+        if seconds < most:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds / 3600 / 24 / 365.25:,.1f} years"
+
+
+def _between(least: int, most: int) -> str:
+    return amount(least).strip() if least == most else f"{amount(least).strip()} to {amount(most).strip()}"
+
+
+def _bytes(count: int) -> str:
+    return f"{amount(count)}B"
