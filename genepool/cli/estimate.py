@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genepool.cli.options import json_text
 from genepool.cli.text import amount, table
 
 if TYPE_CHECKING:
@@ -18,8 +19,16 @@ BASES = {
 }
 
 
-def estimate_page(plan: StudyPlan, found: Estimate) -> str:
-    """The estimate as text, with its assumptions."""
+def estimate_text(plan: StudyPlan, speed: float | None, device: str, as_json: bool) -> str:
+    """The estimate of a plan, for workers of this speed in FLOPs per second, or of this machine's."""
+    from genepool.study import estimate
+
+    found = estimate(plan, flops_per_second=speed, device=device)
+    return json_text(found) if as_json else estimate_page(found)
+
+
+def estimate_page(found: Estimate) -> str:
+    """The estimate as a table, with its assumptions."""
     rows = [
         [
             arm.arm,
@@ -33,7 +42,7 @@ def estimate_page(plan: StudyPlan, found: Estimate) -> str:
         for arm in found.arms
     ]
     header = ["arm", "experiments", "workers", "individuals", "FLOPs", "budget", "for these FLOPs"]
-    return "\n".join([found.rules, "", table(header, rows), "", *_totals(found), "", *_assumptions(plan, found)])
+    return "\n".join([found.rules, "", table(header, rows), "", *_totals(found), "", *_assumptions(found)])
 
 
 def _totals(found: Estimate) -> list[str]:
@@ -53,7 +62,7 @@ def _totals(found: Estimate) -> list[str]:
     ]
 
 
-def _assumptions(plan: StudyPlan, found: Estimate) -> list[str]:
+def _assumptions(found: Estimate) -> list[str]:
     how = "measured here with ResNet-20" if found.measured else "given"
     lines = ["Assumptions:", f"  speed of a worker: {amount(found.flops_per_second)}FLOP per second, {how}"]
     for basis in dict.fromkeys(arm.basis for arm in found.arms):
@@ -71,8 +80,8 @@ def _assumptions(plan: StudyPlan, found: Estimate) -> list[str]:
 def _short(arm: ArmEstimate, found: Estimate) -> str:
     reached = (arm.budget_seconds or 0.0) * arm.workers * found.flops_per_second
     return (
-        f"{arm.arm}: the budget of {hours(arm.budget_seconds or 0.0)} ends first; at this speed {arm.workers:,} workers "
-        f"spend at most {reached:.2g} FLOPs until then"
+        f"{arm.arm}: the budget of {hours(arm.budget_seconds or 0.0)} ends first; until then {arm.workers:,} workers "
+        f"of this speed spend at most {reached:.2g} FLOPs"
     )
 
 

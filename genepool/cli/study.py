@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from genepool.cli.estimate import estimate_text
 from genepool.cli.options import DATA_DIR, DEVICE, FOLDER, JSON, json_text, settings_of, split
 from genepool.cli.text import amount, percent, span, table
 
@@ -64,15 +65,10 @@ def study(plan: str | None, **given: Any) -> None:
         return
     options, settings = split(StudyOptions, given)
     changes = _changes(settings)
-    chosen = narrowed(
-        read_plan(plan, options.scale),
-        repeats=options.repeats,
-        arms=options.only,
-        changes=changes,
-        rules=options.preset,
-    )
+    asked = {"repeats": options.repeats, "arms": options.only, "rules": options.preset}
+    chosen = narrowed(read_plan(plan, options.scale), changes=changes, **asked)
     if options.estimate:
-        click.echo(_estimate(chosen, options))
+        click.echo(estimate_text(chosen, options.flops_per_second, options.device, options.as_json))
         return
     parts = [Path(plan).stem, "" if options.scale == "laptop" else options.scale, options.preset or ""]
     folder = options.out or Path("studies") / "-".join(filter(None, parts))
@@ -85,14 +81,6 @@ def study(plan: str | None, **given: Any) -> None:
         return
     results = "\n".join(f"{what}: {value}" for what, value in findings(chosen.statistics, outcomes))
     click.echo(f"{_page(lines(outcomes))}\n\n{results}\n\nreport  {report}")
-
-
-def _estimate(plan: StudyPlan, options: StudyOptions) -> str:
-    from genepool.cli.estimate import estimate_page
-    from genepool.study import estimate
-
-    found = estimate(plan, flops_per_second=options.flops_per_second, device=options.device)
-    return json_text(found) if options.as_json else estimate_page(plan, found)
 
 
 def _changes(settings: dict[str, Any]) -> dict[str, Any]:
