@@ -35,7 +35,7 @@ def estimate_page(found: Estimate) -> str:
             str(found.repeats),
             f"{arm.workers:,}",
             _between(*arm.individuals),
-            f"{arm.flops:.2g}",
+            _flops(arm.flops),
             "-" if arm.budget_seconds is None else hours(arm.budget_seconds),
             hours(arm.seconds),
         ]
@@ -46,17 +46,23 @@ def estimate_page(found: Estimate) -> str:
 
 
 def _totals(found: Estimate) -> list[str]:
-    one_by_one = found.repeats * sum(arm.seconds for arm in found.arms)
-    most = max(arm.workers for arm in found.arms)
-    together = found.repeats * sum(arm.workers for arm in found.arms)
-    alone = found.flops / (found.cores * found.flops_per_second)
+    most, together = max(arm.workers for arm in found.arms), found.repeats * sum(arm.workers for arm in found.arms)
+    limits = [arm.budget_seconds for arm in found.arms if arm.budget_seconds]
     memory = max(found.arms, key=lambda arm: arm.memory * arm.workers)
-    return [
+    lines = [
         f"experiments  {found.experiments:,}: {len(found.arms)} arms, {found.repeats} repeats",
-        f"FLOPs        {found.flops:.2g} in total",
-        f"time         {hours(one_by_one)} on {most:,} workers, one experiment after another",
-        f"             {hours(max(arm.seconds for arm in found.arms))} on {together:,} workers, all side by side",
-        f"             {hours(alone)} on this machine, {found.cores} workers",
+        f"FLOPs        {_flops(found.flops)} in total",
+    ]
+    spans = [("by the budgets", limits)] if limits else []
+    for words, seconds in [*spans, ("for these FLOPs", [arm.seconds for arm in found.arms])]:
+        lines.append(
+            f"time         {words}: {hours(found.repeats * sum(seconds))} on {most:,} workers, one experiment after "
+            f"another; {hours(max(seconds))} on {together:,} workers, all side by side"
+        )
+    alone = found.flops / (found.cores * found.flops_per_second)
+    return [
+        *lines,
+        f"             for these FLOPs: {hours(alone)} on {found.cores} workers, one per core of this machine",
         f"disk         {_bytes(max(arm.disk for arm in found.arms))} per experiment, {_bytes(found.disk)} in total",
         f"memory       {_bytes(memory.memory)} per worker, {_bytes(memory.memory * memory.workers)} per experiment",
     ]
@@ -81,7 +87,7 @@ def _short(arm: ArmEstimate, found: Estimate) -> str:
     reached = (arm.budget_seconds or 0.0) * arm.workers * found.flops_per_second
     return (
         f"{arm.arm}: the budget of {hours(arm.budget_seconds or 0.0)} ends first; until then {arm.workers:,} workers "
-        f"of this speed spend at most {reached:.2g} FLOPs"
+        f"of this speed spend at most {_flops(reached)} FLOPs"
     )
 
 
@@ -95,6 +101,10 @@ def hours(seconds: float) -> str:
 
 def _between(least: int, most: int) -> str:
     return amount(least).strip() if least == most else f"{amount(least).strip()} to {amount(most).strip()}"
+
+
+def _flops(count: float) -> str:
+    return f"{count:.2g}".replace("e+", "e")
 
 
 def _bytes(count: int) -> str:

@@ -118,7 +118,8 @@ def _arm(plan: StudyPlan, arm: str, speed: float) -> ArmEstimate:
     small, large = (_needs(_resnet(depth, _image(settings)), settings) for depth in (20, 110))
     flops, basis = _flops(plan, arm, settings, workers, speed)
     seconds = flops / (workers * speed)
-    most = settings.budget.individuals or int(workers * seconds / (BIRTH + _trivial_seconds(settings))) or 1
+    working = workers * (settings.budget.time or seconds)
+    most = settings.budget.individuals or int(working / (BIRTH + _trivial_seconds(settings))) or 1
     least = min(most, settings.budget.individuals or max(1, int(flops / _individual(small, settings))))
     parameters = max(large.parameters, PAPER_PARAMETERS.get(settings.data.source, 0) if plan.preset == "paper" else 0)
     living = settings.population.size + workers
