@@ -50,15 +50,14 @@ def _totals(found: Estimate) -> list[str]:
     limits = [arm.budget_seconds for arm in found.arms if arm.budget_seconds]
     memory = max(found.arms, key=lambda arm: arm.memory * arm.workers)
     lines = [
-        f"experiments  {found.experiments:,}: {len(found.arms)} arms, {found.repeats} repeats",
+        f"experiments  {found.experiments:,}: arms {len(found.arms)}, repeats {found.repeats}",
         f"FLOPs        {_flops(found.flops)} in total",
     ]
     spans = [("by the budgets", limits)] if limits else []
     for words, seconds in [*spans, ("for these FLOPs", [arm.seconds for arm in found.arms])]:
-        lines.append(
-            f"time         {words}: {hours(found.repeats * sum(seconds))} on {most:,} workers, one experiment after "
-            f"another; {hours(max(seconds))} on {together:,} workers, all side by side"
-        )
+        after, beside = (", one experiment after another", "side by side") if found.experiments > 1 else ("", "")
+        line = f"time         {words}: {hours(found.repeats * sum(seconds))} on {most:,} workers{after}"
+        lines.append(line + (f"; {hours(max(seconds))} on {together:,} workers, all {beside}" if beside else ""))
     alone = found.flops / (found.cores * found.flops_per_second)
     return [
         *lines,

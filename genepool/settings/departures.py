@@ -77,7 +77,7 @@ def rules_label(settings: Settings, preset: str = "", arms: Sequence[Settings] =
     sizes = _several(each.population.size for each in all_of_them)
     steps = _several(each.training.steps for each in all_of_them)
     most = "at most " if settings.training_budget.share is not None else ""
-    rules = ", ".join(f"{key} = {_shown(value)}" for key, value in found.items())
+    rules = ", ".join(f"{key}={_shown(value)}" for key, value in found.items())
     return (
         f"{settings.data.source}, {like} {name}, population {sizes}, {most}{steps} steps. "
         f"Departures from the paper: {rules or 'none'}."
@@ -89,4 +89,6 @@ def _several(numbers: Iterable[int]) -> str:
 
 
 def _shown(value: Any) -> str:
-    return "own" if isinstance(value, dict) else written(value)
+    if isinstance(value, dict):
+        return "own"
+    return f"{value:.2g}".replace("e+0", "e") if isinstance(value, int) and value >= 10**6 else written(value)

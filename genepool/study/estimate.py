@@ -24,8 +24,8 @@ PAPER_PARAMETERS = {"cifar-10": 5_400_000, "cifar-100": 40_400_000}
 IMAGES = {"fashion-mini": Shape(28, 28, 1), "fashion-mnist": Shape(28, 28, 1), "mnist": Shape(28, 28, 1)}
 """The shapes of images; others count as 32 x 32 in colour."""
 VALIDATION_IMAGES = 5_000
-RECORD = 3_000
-"""Bytes that stay of each individual: its birth, its result and a few events."""
+RECORD = 4_000
+"""Bytes that stay of each individual: its birth, its result and its events."""
 BIRTH = 0.02
 """Seconds between two trainings of a worker: selection, mutation, files."""
 WEIGHTS, CHECKPOINT = 4, 8

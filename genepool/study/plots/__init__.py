@@ -54,12 +54,12 @@ def percent_axis(axes: Any, values: list[float]) -> None:
     axes.set_ylim(max(0.0, low - room), min(100.5, high + room))
 
 
-CHARACTERS = 16
+CHARACTERS = 17
 """Characters of a label per inch."""
 
 
 def add_label(figure: Figure, label: str) -> None:
     """Write above everything else under which rules the experiments ran."""
-    lines = textwrap.wrap(label, int(CHARACTERS * figure.get_figwidth()))
+    lines = textwrap.wrap(label, int(CHARACTERS * figure.get_figwidth()), break_on_hyphens=False)
     if lines:
         figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=7, color="#4a5568")

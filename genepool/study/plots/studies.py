@@ -171,7 +171,8 @@ def draw_repeatability(
     _curves(axes, rows, scale)
     for each, colour in zip(published, cycle(GREYS), strict=False):
         _published(axes, each, colour)
-    percent_axis(axes, [100 * value for value in _drawn(rows, published)])
+    ends = [100 * accuracy for each in published for _, accuracy in each.points]
+    percent_axis(axes, [*ends, *(100 * row.mean for row in rows), *(_band(row)[1] for row in rows)])
     axes.set_xlim(left=0)
     axes.set_xlabel(f"time ({unit})")
     axes.set_ylabel("test accuracy (%) of the best by validation")
@@ -180,10 +181,6 @@ def draw_repeatability(
     axes.set_title("mean ± 2 standard deviations", loc="left", fontsize=10)
     _inset(axes, rows, scale)
     save(figure, path)
-
-
-def _drawn(rows: Sequence[Moment], published: Sequence[Published]) -> list[float]:
-    return [*(row.mean for row in rows), *(accuracy for each in published for _, accuracy in each.points)]
 
 
 def _curves(axes: Any, rows: Sequence[Moment], scale: float) -> None:
@@ -290,7 +287,7 @@ def _label(axes: Any, panel: Panel, scale: float) -> None:
         x = seconds / scale
         side, away = ("left", 3) if x < middle else ("right", -3)
         axes.annotate(
-            text, (x, 0.03 + 0.08 * (i % 2)), xycoords=("data", "axes fraction"), fontsize=8, ha=side,
+            text, (x, 0.03 + 0.08 * (i % 3)), xycoords=("data", "axes fraction"), fontsize=8, ha=side,
             xytext=(away, 0), textcoords="offset points", color="#92400e",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
         )  # fmt: skip
