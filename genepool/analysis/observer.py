@@ -46,6 +46,8 @@ class Observer:
         self.training: list[Individual] = []
         self.quarantined: list[Individual] = []
         self.foreign: list[str] = []
+        self.executed: dict[str, int] = {}
+        """FLOPs that each worker has executed by its latest heartbeat."""
         self._network = ("", "")
 
     @property
@@ -81,15 +83,14 @@ class Observer:
                 self.table.take(seen)
                 if number % _SETTLE_EVERY == 0:
                     self.table.settle()
-        sweep = self.reader.sweep
+        sweep, executed = self.reader.sweep, self.view.executed()
         with self.lock:
             self.table.settle()
+            self.executed = executed
             self.census = sweep.census()
             self.training = [i for i in sweep.individuals if i.state is State.TRAINING]
             self.quarantined = [i for i in sweep.individuals if i.state is State.QUARANTINED]
             self.foreign = [printable(name) for name in sweep.foreign]
-
-    # -- single records ------------------------------------------------------------------------------------------------
 
     def number(self, identity: str) -> int:
         """The row number of an individual."""
@@ -103,8 +104,7 @@ class Observer:
         number = self.number(identity)
         for _ in range(_ATTEMPTS):
             try:
-                row = self._archived(number) or self._living(identity)
-                if row is not None:
+                if (row := self._archived(number) or self._living(identity)) is not None:
                     return row
             except ConcurrencyError:
                 pass
@@ -130,8 +130,7 @@ class Observer:
             return None
         if individual.state is State.QUARANTINED:
             raise DataError(f"Individual {identity} is in quarantine ({individual.why}); see `genepool check`.")
-        birth = self.view.read_birth(individual)
-        has_result = individual.state in (State.ALIVE, State.DEAD)
+        birth, has_result = self.view.read_birth(individual), individual.state in (State.ALIVE, State.DEAD)
         return Row(individual=individual, birth=birth, result=self.view.read_result(individual) if has_result else None)
 
     def network(self, identity: str) -> str:

@@ -16,6 +16,9 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     individuals: int = 0
     """Individuals that became alive."""
     flops: int = 0
+    """FLOPs of all individuals ever created, as far as they were executed."""
+    flops_lost: int = 0
+    """Those of them in trainings that failed, were cut off or had to be repeated."""
     best: float = 0.0
     """The highest fitness."""
     since_best: int = 0
@@ -45,7 +48,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     individuals: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     """Individuals trained."""
     flops: Annotated[float, Meta(gt=0, le=1e30)] | None = None
-    """FLOPs spent on all individuals together."""
+    """FLOPs spent on all individuals together, including trainings that failed or were repeated."""
     target: Annotated[float, Meta(gt=0, le=1)] | None = None
     """A fitness to reach."""
     plateau: Annotated[int, Meta(ge=1, le=10**12)] | None = None

@@ -30,6 +30,7 @@ def rules_of(settings: Settings, version: int, *, escaping: bool = False) -> Rul
     return Rules(
         version=version,
         population_size=settings.population.size,
+        founders=settings.population.founders,
         selection=SELECTIONS.get(settings.population.selection) if can_reproduce else tournament,
         set_point=SET_POINTS.get(settings.population.set_point) if can_reproduce else damped,
         breeding=breeding,
@@ -88,12 +89,8 @@ class CurrentRules:
 
 def _named(settings: Settings) -> tuple[tuple[Registry[Any], str], ...]:
     """The names in the settings that a registry must have before a child can be made."""
-    population = settings.population
-    return (
-        (SELECTIONS, population.selection),
-        (SET_POINTS, population.set_point),
-        (SCHEDULES, settings.training.schedule),
-    )
+    selection, set_point = settings.population.selection, settings.population.set_point
+    return (SELECTIONS, selection), (SET_POINTS, set_point), (SCHEDULES, settings.training.schedule)
 
 
 def check_names(settings: Settings, before: Settings | None = None) -> None:

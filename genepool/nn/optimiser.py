@@ -1,4 +1,4 @@
-"""Stochastic gradient descent on all tensors at once, and the average of its last weights.
+"""Stochastic gradient descent on all tensors at once, the moving variances, and the average of the last weights.
 
 This is not torch.optim, whose import takes over a second in each new process; this one is as fast.
 
@@ -8,12 +8,14 @@ averaging over a tail). Batch normalisation's statistics cannot be averaged, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
-from genepool.nn.model import Activation
+from genepool.dna import shapes
+from genepool.nn.model import Activation, Model
 
 
 class SGD:
@@ -33,9 +35,8 @@ class SGD:
     def step(self, gradients: tuple[Tensor, ...] | list[Tensor]) -> None:
         """Make one update with a gradient per parameter; the gradients are modified."""
         with torch.no_grad():
-            torch._foreach_add_(
-                [gradients[i] for i in self._decayed], self._decayed_parameters, alpha=self.weight_decay
-            )
+            decayed = [gradients[i] for i in self._decayed]
+            torch._foreach_add_(decayed, self._decayed_parameters, alpha=self.weight_decay)
             torch._foreach_mul_(self.velocity, self.momentum)
             torch._foreach_add_(self.velocity, gradients)
             if self.nesterov:
@@ -43,6 +44,40 @@ class SGD:
                 torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate * self.momentum)
             else:
                 torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate)
+
+
+class MovingVariances:
+    """Makes torch's moving variances those of TF-slim, which averages the biased variances of batches.
+
+    torch averages the unbiased ones: n / (n - 1) times as large, for n values per channel in a batch. An average is
+    linear, so it is enough to multiply by that factor before the first step and to divide by it after the last one.
+    """
+
+    def __init__(self, model: Model, batch: int) -> None:
+        sizes = shapes(model.dna, model.image).vertices
+        values = {f"vertex_{name}": batch * size.height * size.width for name, size in sizes.items()}
+        layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, Activation)}
+        self._variances: list[Tensor] = [layer.running_var for layer in layers.values()]
+        self._factors = [values[name] / (values[name] - 1) for name in layers]
+
+    def to_unbiased(self) -> None:
+        """Call this before the first step."""
+        if self._variances:
+            torch._foreach_mul_(self._variances, self._factors)
+
+    def to_biased(self) -> None:
+        """Call this after the last step."""
+        if self._variances:
+            torch._foreach_div_(self._variances, self._factors)
+
+    @contextmanager
+    def biased(self) -> Iterator[None]:
+        """Have the biased ones for a while between two steps, and exactly the others again afterwards."""
+        before = [variance.clone() for variance in self._variances]
+        self.to_biased()
+        yield
+        for variance, value in zip(self._variances, before, strict=True):
+            variance.copy_(value)
 
 
 EVERY = 5
@@ -55,8 +90,7 @@ class TailAverage:
     """The mean of the weights over the last part of a training, whose end may move during the training."""
 
     def __init__(self, model: nn.Module, part: float) -> None:
-        self.part = part
-        self.count = 0
+        self.part, self.count = part, 0
         self.values: list[Tensor] = []
         """One tensor per parameter, unless `count` is 0."""
         self._parameters: list[Tensor] = list(model.parameters())
@@ -99,10 +133,9 @@ def find_statistics(model: nn.Module, batches: Iterable[Tensor]) -> int:
 
     They start from zero and are divided by the total weight of the batches: a true mean without a bias from the start.
     """
-    statistics = list(model.buffers())
+    taken, statistics = 0, list(model.buffers())
     if not statistics:
         return 0
-    taken = 0
     with torch.no_grad():
         torch._foreach_zero_(statistics)
         for images in batches:

@@ -7,7 +7,7 @@ marked as fixed stay as they were when the experiment was created; all others ca
 
 sections     the class Settings, with one field per section, and every setting by its name
 values       changes by name, tables of sections, TOML files, texts
-presets      paper, faithful and laptop
+presets      paper, lab, faithful and laptop
 departures   where settings depart from the paper
 """
 
