@@ -65,8 +65,9 @@ def study(plan: str | None, **given: Any) -> None:
         return
     options, settings = split(StudyOptions, given)
     changes = _changes(settings)
-    asked = {"repeats": options.repeats, "arms": options.only, "rules": options.preset}
-    chosen = narrowed(read_plan(plan, options.scale), changes=changes, **asked)
+    chosen = read_plan(plan, options.scale)
+    chosen = msgspec.structs.replace(chosen, preset=options.preset or chosen.preset)
+    chosen = narrowed(chosen, repeats=options.repeats, arms=options.only, changes=changes)
     if options.estimate:
         click.echo(estimate_text(chosen, options.flops_per_second, options.device, options.as_json))
         return

@@ -238,18 +238,9 @@ def scaled(plan: StudyPlan, scale: str) -> StudyPlan:
 
 
 def narrowed(
-    plan: StudyPlan,
-    *,
-    repeats: int | None = None,
-    arms: tuple[str, ...] = (),
-    changes: dict[str, Any] | None = None,
-    rules: str | None = None,
+    plan: StudyPlan, *, repeats: int | None = None, arms: tuple[str, ...] = (), changes: dict[str, Any] | None = None
 ) -> StudyPlan:
-    """The plan with other repeats or settings, or with some arms only; a new kind of budget replaces the plan's.
-
-    `rules` is a preset that replaces the plan's; what the plan itself sets stays.
-    """
-    preset(rules or plan.preset)
+    """The plan with other repeats or settings, or with some arms only; a new kind of budget replaces the plan's."""
     for arm in arms:
         if arm not in plan.arms:
             raise SettingsError(f"The plan has no arm '{arm}'; {nearest(arm, list(plan.arms))}")
@@ -260,9 +251,7 @@ def narrowed(
     if "budget.flops" in changes and "budget.time" not in changes:
         settings["budget.time"] = None
     chosen = {arm: plan.arms[arm] for arm in arms} or plan.arms
-    return msgspec.structs.replace(
-        plan, repeats=repeats or plan.repeats, arms=chosen, settings=settings, preset=rules or plan.preset
-    )
+    return msgspec.structs.replace(plan, repeats=repeats or plan.repeats, arms=chosen, settings=settings)
 
 
 def check_plan(plan: StudyPlan, path: Path) -> None:

@@ -82,14 +82,14 @@ def _around_same_moments(group: Sequence[Outcome], outcomes: Sequence[Outcome]) 
     for outcome in group:
         others = [each.changes for each in outcomes if each.seed == outcome.seed and each.changes]
         if others and outcome.splits:
-            first, last = (_percent(statistics.fmean(each[i].finished_share for each in others)) for i in (0, -1))
-            pairs.append((outcome.splits[first][0], outcome.splits[last][1]))
+            first, last = (statistics.fmean(each[i].finished_share for each in others) for i in (0, -1))
+            pairs.append((outcome.splits[_percent(first)][0], outcome.splits[_percent(last)][1]))
             moments += [(each[0].share, each[-1].share) for each in others]
     if not pairs:
         return ""
-    first, last = (100 * statistics.fmean(column) for column in zip(*moments, strict=True))
+    begin, end = (100 * statistics.fmean(column) for column in zip(*moments, strict=True))
     return (
-        f"nothing changed; the best born after {last:.0f} % of the budget against the best before {first:.0f} %, where "
+        f"nothing changed; the best born after {end:.0f} % of the budget against the best before {begin:.0f} %, where "
         f"the experiments of the same seed changed: {_compared(pairs)}"
     )
 
