@@ -21,9 +21,9 @@ BASES = {
 
 def estimate_text(plan: StudyPlan, speed: float | None, device: str, as_json: bool) -> str:
     """The estimate of a plan, for workers of this speed in FLOPs per second, or of this machine's."""
-    from genepool.study import estimate
+    from genepool.study import estimate_study
 
-    found = estimate(plan, flops_per_second=speed, device=device)
+    found = estimate_study(plan, flops_per_second=speed, device=device)
     return json_text(found) if as_json else estimate_page(found)
 
 

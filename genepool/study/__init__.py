@@ -10,7 +10,7 @@ report/      HTML and Markdown
 plots/       figures, with matplotlib
 """
 
-from genepool.study.estimate import ArmEstimate, Estimate, estimate
+from genepool.study.estimate import ArmEstimate, Estimate, estimate_study
 from genepool.study.outcome import Outcome, read_outcome
 from genepool.study.plan import Point, StudyPlan, narrowed, read_plan, shipped_plans
 from genepool.study.run import begin_study, path_of, read_study, run_study
@@ -25,7 +25,7 @@ __all__ = [
     "StudyPlan",
     "begin_study",
     "description",
-    "estimate",
+    "estimate_study",
     "findings",
     "lines",
     "narrowed",

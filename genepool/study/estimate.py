@@ -77,7 +77,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return self.repeats * sum(arm.disk for arm in self.arms)
 
 
-def estimate(plan: StudyPlan, *, flops_per_second: float | None = None, device: str = "auto") -> Estimate:
+def estimate_study(plan: StudyPlan, *, flops_per_second: float | None = None, device: str = "auto") -> Estimate:
     """Estimate a plan for workers of this speed, by default that of this machine, which is measured."""
     speed = flops_per_second or measured_speed(plan.common(), device)
     return Estimate(

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from genepool.settings import PRESETS, by_name, departures, marked, override, preset, rules_label
-from genepool.study import estimate as module
-from genepool.study import read_plan, shipped_plans
+from genepool.study import estimate_study, read_plan, shipped_plans
 from tests.support.in_process import genepool
 
 
@@ -79,7 +78,7 @@ def test_an_estimate_of_the_papers_plan_has_the_papers_numbers():
 
 def test_every_shipped_plan_can_be_estimated_and_workers_are_a_quarter_of_the_population():
     for name in shipped_plans():
-        for arm in module.estimate(read_plan(name, "paper") if name != "yield" else read_plan(name),
+        for arm in estimate_study(read_plan(name, "paper") if name != "yield" else read_plan(name),
                                    flops_per_second=1e11).arms:  # fmt: skip
             assert 0 < arm.individuals[0] <= arm.individuals[1] and arm.flops > 0 and arm.disk > 0 and arm.memory > 0
             assert name == "yield" or arm.workers == max(1, arm.population // 4)
@@ -90,8 +89,8 @@ def test_a_budget_in_flops_or_individuals_is_taken_as_it_is():
     settings = {**plan.settings, "budget.time": None}
     by_flops = msgspec.structs.replace(plan, settings={**settings, "budget.flops": 1e12})
     by_count = msgspec.structs.replace(plan, settings={**settings, "budget.individuals": 50})
-    assert module.estimate(by_flops, flops_per_second=1e10).arms[0].flops == 1e12
-    assert module.estimate(by_count, flops_per_second=1e10).arms[0].individuals == (50, 50)
+    assert estimate_study(by_flops, flops_per_second=1e10).arms[0].flops == 1e12
+    assert estimate_study(by_count, flops_per_second=1e10).arms[0].individuals == (50, 50)
 
 
 def test_without_a_speed_this_machine_is_measured(monkeypatch):
