@@ -110,10 +110,8 @@ def that_fit(workers: int, asked: int | None, within: int | None = None) -> int:
     needed = PROCESS_MEMORY if asked is None else require_memory(asked)
     most = workers if free is None else max(1, share(free, 1) // needed)
     if most < workers:
-        log.warning(
-            "%d workers of at least %s do not fit into the %s of free memory; %d are started instead of a quarter of "
-            "the population.", workers, _gib(needed), _gib(free or 0), most
-        )  # fmt: skip
+        why = f"{workers} workers of at least {_gib(needed)} do not fit into the {_gib(free or 0)} of free memory"
+        log.warning("%s; %d are started.", why, most)
     return min(workers, most)
 
 
