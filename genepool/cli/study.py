@@ -39,7 +39,7 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @click.argument("plan", required=False)
 @click.option("--out", type=FOLDER, help="Folder to write.  [default: studies/PLAN]")
-@click.option("--scale", default="laptop", show_default=True, help="The plan's scale: laptop or paper.")
+@click.option("--scale", default="laptop", show_default=True, help="The plan's scale: laptop, lab or paper.")
 @click.option("--preset", help="Rules: paper, lab, faithful or laptop.  [default: the plan's]")
 @click.option("--estimate", is_flag=True, help="Print what the study would take, and run nothing.")
 @click.option("--flops-per-second", type=click.FloatRange(0, min_open=True), help="For --estimate: a worker's speed.")
