@@ -95,11 +95,12 @@ def _request(options: LaunchOptions) -> LaunchRequest:
 def _workers(directory: Path, options: LaunchOptions, own: dict[str, Any]) -> tuple[list[str], int, int, int | None]:
     """The arguments of a worker, the number of tasks, and the workers and the memory of a task."""
     from genepool.experiment import Experiment
+    from genepool.study import wanted_workers
     from genepool.workers import WorkerOptions
 
     own["data_dir"] = str(own["data_dir"].resolve()) if own["data_dir"] else None
     words = WorkerOptions(directory=str(directory), number=0, threads=options.cpus_per_worker, **own).words()
-    return words, options.workers or Experiment.open(directory).settings().workers.count or 1, 1, own["memory"]
+    return words, options.workers or wanted_workers(Experiment.open(directory).settings()) or 1, 1, own["memory"]
 
 
 def _study(directory: Path, options: LaunchOptions, own: dict[str, Any]) -> tuple[list[str], int, int, int | None]:
@@ -146,5 +147,4 @@ def worker(directory: Path, data_dir: Path | None, memory: str | None, exit_code
         Experiment.open(directory).source(data_dir, progress)
     ended = run_worker(options)
     click.echo(f"The worker stops: {ended.reason}.", err=True)
-    if ended.stop_requested:
-        sys.exit(exit_code_on_stop)
+    sys.exit(exit_code_on_stop if ended.stop_requested else 0)

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from genepool.cli import options as shared
+from genepool.cli.estimate import estimate_text
 from genepool.cli.study_text import announcement, page, progress_view, shipped
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     out: Path | None
     scale: str
     preset: str | None
+    estimate: bool
+    flops_per_second: float | None
     repeats: int | None
     only: tuple[str, ...]
     assignments: tuple[str, ...]
@@ -51,9 +54,11 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @click.argument("plan", metavar="[PLAN|FOLDER]", required=False)
 @click.option("--out", type=shared.FOLDER, help="Folder to write.  [default: studies/PLAN]")
-@click.option("--scale", default="laptop", show_default=True, help="The plan's scale: laptop or paper.")
+@click.option("--scale", default="laptop", show_default=True, help="The plan's scale: laptop, lab or paper.")
+@click.option("--preset", help="Rules: paper, lab, faithful or laptop.  [default: the plan's]")
+@click.option("--estimate", is_flag=True, help="Print what the study would take, and run nothing.")
+@click.option("--flops-per-second", type=click.FloatRange(0, min_open=True), help="For --estimate: a worker's speed.")
 @click.option("--data", "data__source", help="Data set, folder of images or .npz file.  [default: the plan's]")
-@click.option("--preset", help="Settings to start from.  [default: the plan's]")
 @shared.SET
 @click.option("--repeats", type=click.IntRange(1), help="Experiments per arm.  [default: the plan's]")
 @click.option("--only", multiple=True, metavar="ARM", help="Run only this arm; may be repeated.")
@@ -84,6 +89,9 @@ def study(plan: str | None, exit_code_on_stop: int, as_json: bool, **given: Any)
     options, rest = shared.split(PlanOptions, given)
     driver, settings = shared.split(DriverOptions, rest)
     chosen, folder = _chosen(plan, options, settings)
+    if options.estimate:
+        click.echo(estimate_text(chosen, options.flops_per_second, driver.device, as_json))
+        return
     begin_study(chosen, folder)
     click.echo(announcement(chosen), err=True)
     try:
@@ -107,8 +115,9 @@ def _chosen(plan: str, options: PlanOptions, settings: dict[str, Any]) -> tuple[
     if (Path(plan) / PLAN).exists():
         chosen, folder = read_study(Path(plan))[0], options.out or Path(plan)
     else:
-        chosen, suffix = read_plan(plan, options.scale), "" if options.scale == "laptop" else f"-{options.scale}"
-        folder = options.out or Path("studies") / (Path(plan).stem + suffix)
+        chosen = read_plan(plan, options.scale)
+        parts = [Path(plan).stem, "" if options.scale == "laptop" else options.scale, options.preset or ""]
+        folder = options.out or Path("studies") / "-".join(filter(None, parts))
     chosen = msgspec.structs.replace(chosen, preset=options.preset or chosen.preset)
     changes = {**_assigned(chosen, options.assignments), **_changes(settings)}
     return narrowed(chosen, repeats=options.repeats, arms=options.only, changes=changes), folder

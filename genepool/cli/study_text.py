@@ -23,10 +23,9 @@ def announcement(plan: StudyPlan) -> str:
     """The plan and its statistics, before anything runs."""
     from genepool.study import description
 
-    data = plan.settings_of(next(iter(plan.arms)), 1).data.source
     statistics = "\n".join(f"  {name}: {description(name)}" for name in plan.statistics)
     return (
-        f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}, data {data}\n"
+        f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}: {plan.label()}\n"
         f"Statistics, decided now:\n{statistics}"
     )
 

@@ -6,12 +6,14 @@ schedule     which experiments a driver serves; progress
 serve        one experiment, served by a driver
 lease        the drivers of a study, and which of them leads an experiment
 records      the individuals that set a validation record
+estimate     what a plan would take
 outcome      the result of one experiment
 statistics   what is computed from the outcomes
 report/      HTML and Markdown
 plots/       figures, with matplotlib
 """
 
+from genepool.study.estimate import ArmEstimate, Estimate, estimate_study
 from genepool.study.outcome import Outcome, read_outcome
 from genepool.study.plan import Point, StudyPlan, narrowed, read_plan, shipped_plans
 from genepool.study.run import PLAN, begin_study, path_of, read_study, run_study
@@ -21,6 +23,8 @@ from genepool.study.statistics import Line, description, findings, lines
 
 __all__ = [
     "PLAN",
+    "ArmEstimate",
+    "Estimate",
     "Line",
     "Outcome",
     "Point",
@@ -29,6 +33,7 @@ __all__ = [
     "StudyRun",
     "begin_study",
     "description",
+    "estimate_study",
     "findings",
     "lines",
     "narrowed",

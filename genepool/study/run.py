@@ -21,7 +21,7 @@ from genepool.errors import SettingsError, shown
 from genepool.experiment import Experiment, best_network
 from genepool.settings import by_name
 from genepool.study.lease import Driver
-from genepool.study.outcome import Outcome, around, curve, read_outcome, useful, write_outcome
+from genepool.study.outcome import Outcome, around, curve, read_outcome, splits, useful, write_outcome
 from genepool.study.plan import StudyPlan, check_plan
 from genepool.study.records import Follower, forget_weights, read_changes, records
 from genepool.study.schedule import Look, Scheduler
@@ -60,7 +60,9 @@ def _planned(plan: StudyPlan, folder: Path, arm: str, seed: int, run: StudyRun) 
         path=path,
         settings=plan.settings_of(arm, seed),
         follow=lambda experiment: Follower(experiment, changes).look,
-        close=lambda experiment: _close(experiment, arm, seed, experiment.source(run.data_dir), run.device),
+        close=lambda experiment: _close(
+            experiment, arm, seed, experiment.source(run.data_dir), run.device, len(changes)
+        ),
     )
 
 
@@ -135,7 +137,7 @@ def _refuse_endless(plan: StudyPlan) -> None:
             )
 
 
-def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str) -> Outcome:
+def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str, planned: int) -> Outcome:
     """Choose the best network by validation accuracy, test it once, and record the outcome."""
     from genepool.nn import versions
 
@@ -149,7 +151,9 @@ def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: 
         useful=useful(history, best.id),
         records=records(experiment, source, device),
         changes=changes,
+        planned=planned,
         around_changes=around(history, changes),
+        splits=splits(history, experiment.settings(1).budget),
         settings=by_name(experiment.settings(1)),
         versions=versions(),
     )

@@ -14,7 +14,6 @@ import msgspec
 
 from genepool.analysis import Observer
 from genepool.errors import StorageError
-from genepool.evolution import Budget, Spending
 from genepool.experiment import Experiment
 from genepool.study.lease import Driver, Note, claim, is_led
 from genepool.study.serve import Planned, Serving, StudyRun, workers_missing
@@ -173,7 +172,7 @@ class _Speed:
         experiment, observer = self._observed[one.key]
         observer.refresh()
         status = experiment.status(observer)
-        share, now = _share(experiment.settings().budget, status.spent), time.monotonic()
+        share, now = experiment.settings().budget.share(status.spent), time.monotonic()
         before, since = self._last.get(one.key, (share, now))
         self._gained, self._seconds = self._gained + max(0.0, share - before), self._seconds + now - since
         self._last[one.key] = share, now
@@ -193,12 +192,6 @@ class _Speed:
         left = sum(1 - share for share in shares) + waiting
         slowest = max(1 - share for share in shares)
         return max(left / len(shares), slowest) * self._seconds / self._gained
-
-
-def _share(budget: Budget, spent: Spending) -> float:
-    """The part of the budget that is spent, by the nearest limit."""
-    limits = ((spent.seconds, budget.time), (spent.individuals, budget.individuals), (spent.flops, budget.flops))
-    return min(1.0, max((used / limit for used, limit in limits if limit), default=0.0))
 
 
 class _Signals:

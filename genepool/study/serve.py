@@ -252,7 +252,7 @@ class Serving(threading.Thread):
 
 def wanted_workers(settings: Settings) -> int | None:
     """The workers that an experiment has on all machines together; None: as many as the machines have."""
-    return settings.workers.count
+    return settings.workers.number(settings.population.size)
 
 
 def workers_missing(settings: Settings, key: str, driver: Driver, run: StudyRun, mine: int = 0) -> int | None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from genepool.errors import GenepoolError
-from genepool.workers.options import STOPPED, PoolOptions, PoolShare, WorkerOptions
-from genepool.workers.pool import WorkerPool, memory_per_worker, number_of_workers
+from genepool.workers.options import STOPPED, PoolOptions, WorkerOptions
+from genepool.workers.pool import WorkerPool, memory_per_worker, number_of_workers, that_fit
 
 DONE, BAD_INPUT = 0, 2
 """The exit codes of a worker that has no more to do, and of one that cannot work at all."""
@@ -61,7 +61,7 @@ class LocalPool(WorkerPool):
     """Workers on this machine, each with its share of the cores, the GPUs and the memory."""
 
     def __init__(self, options: PoolOptions) -> None:
-        """Refuse workers that would not fit into memory; none is started yet."""
+        """Refuse workers that would not fit into memory, or start fewer of a derived number; none is started yet."""
         self.count = _count(options)
         self._options = WorkerOptions(
             directory=str(options.directory),
@@ -128,12 +128,13 @@ def _count(options: PoolOptions) -> int:
     count = number_of_workers(options.count, options.per_gpu, options.device)
     if options.count is None:
         count = max(1, count // options.share.pools)
-    return min(count, options.share.most or count)
+    count = min(count, options.share.most or count)
+    return that_fit(count, options.memory, options.share.memory) if options.is_derived else count
 
 
 def _per_gpu(options: PoolOptions, count: int) -> int | None:
-    """The workers of all pools that share a GPU; None: the settings say it, because this is the only pool."""
-    if options.share == PoolShare() or options.device == "cpu":
+    """The workers of all pools that share a GPU; None: this is the only pool."""
+    if options.share.pools == 1 or options.device == "cpu":
         return None
     from genepool.nn import gpus
 

@@ -244,7 +244,7 @@ def test_shipped_plans_have_both_scales_and_arms_of_equal_budget():
     laptop = read_plan("repeatability")
     hours = sum(laptop.settings_of(arm, seed).budget.time for arm, seed in laptop.runs()) / 3600
     assert laptop.repeats == 5 and hours <= 0.42, "with a margin for starting and testing, half an hour"
-    for scale in ("laptop", "paper"):
+    for scale in ("laptop", "lab", "paper"):
         ten, hundred = (read_plan(name, scale).settings_of("evolution", 1) for name in ("repeatability", "cifar-100"))
         assert msgspec.structs.replace(hundred, data=ten.data) == ten
 
