@@ -125,8 +125,10 @@ def _evolve(experiment: Experiment, pool: WorkerPool, also: Callable[[], None]) 
 
 def _draw(experiment: Experiment) -> Path:
     from genepool.experiment import annotations_of
+    from genepool.settings import rules_label
     from genepool.study.plots.progress import draw_progress
 
     figure, history = experiment.path / "progress.png", experiment.history()
-    draw_progress(history.finished(), figure, annotations_of(experiment, history))
+    label = rules_label(experiment.settings(1))
+    draw_progress(history.finished(), figure, annotations_of(experiment, history), label)
     return figure

@@ -81,11 +81,12 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
 @click.command()
 @click.argument("place", metavar="DIR|STUDY", type=PATH)
 @click.option("--out", type=FOLDER, help="Folder to write.  [default: report, in DIR]")
-def report(place: Path, out: Path | None) -> None:
+@click.option("--published", is_flag=True, help="Draw the results that a study's plan quotes even if of other data.")
+def report(place: Path, out: Path | None, published: bool) -> None:
     """Write a report on an experiment or a study: HTML and Markdown, with figures (PNG, SVG) and data (CSV).
 
     Nothing is trained or tested; the same experiment or study always gives the same report.
     """
     from genepool.study.report import write_report
 
-    click.echo(f"report  {write_report(place, out)}")
+    click.echo(f"report  {write_report(place, out, published=published)}")

@@ -64,6 +64,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         by_flops = BudgetUse(used=spent.flops, total=self.flops or 0.0, unit="flops")
         return max((by_time, by_flops), key=lambda use: (use.fraction, use.total))
 
+    def share(self, spent: Spending) -> float:
+        """Return the share of the budget that is spent, by the limit on time, FLOPs or individuals that is nearest."""
+        counted = min(1.0, spent.individuals / self.individuals) if self.individuals else 0.0
+        return max(self.use(spent).fraction, counted)
+
     def over(self, spent: Spending) -> str | None:
         """Return why the experiment is over, or None."""
         if self.time and spent.seconds >= self.time:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from genepool.analysis import History, lineage
 from genepool.experiment import Experiment, choose_best, measured_before
-from genepool.settings import Settings, by_name, written
+from genepool.settings import Settings, by_name, rules_label, written
 from genepool.study.report.document import Document, Section, Table, Text
 from genepool.study.report.figures import experiment_figures
 
@@ -34,6 +34,9 @@ DISCOVERED = (
     ("Evolution (the paper), ensemble", "single layer, zero convs.", "none", "-", "95.6 %", "-"),
 )
 """Study, starting point, post-processing, parameters, CIFAR-10, CIFAR-100."""
+
+
+BEST = "The best is the living individual of highest validation accuracy."
 
 
 def comparison(data: str, accuracy: str, parameters: str) -> Section:
@@ -64,7 +67,7 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
     best = choose_best(experiment, history)
     test, spent, settings = measured_before(experiment, best.id), history.spending(), experiment.settings()
     tested = "not measured" if test is None else percent(test)
-    parameters = best.evaluation.parameters
+    parameters, label = best.evaluation.parameters, rules_label(experiment.settings(1))
     table = Table(
         ("", "value"),
         (
@@ -79,8 +82,8 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
     return Document(
         f"Experiment {os.path.basename(experiment.path.resolve())}",  # noqa: PTH119
         (
-            Section("Result", (Text("The best is the living individual of highest validation accuracy."), table)),
-            Section("Figures", experiment_figures(history, best.id, folder)),
+            Section("Result", (Text(BEST), Text(label), table)),
+            Section("Figures", experiment_figures(history, best.id, folder, label)),
             *best_sections(history, best.id),
             comparison(settings.data.source, tested, f"{parameters / 1e6:.1f} M"),
             settings_section(settings),
