@@ -37,7 +37,7 @@ def reach(name: str | None, channels: int, everything: bool, as_json: bool) -> N
     from genepool.mutations import target
 
     if name is None:
-        click.echo(_known())
+        click.echo(json_text(PUBLISHED) if as_json else _known())
         return
     goal, note = target(name, channels)
     steps = route_to(goal).steps

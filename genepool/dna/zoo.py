@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from genepool.dna.elements import SKIP_PRECEDENCE, Conv, Identity, Vertex
@@ -147,8 +147,8 @@ def zoo(name: str, image_channels: int = 3) -> DNA:
     return ZOO[name](image_channels)
 
 
-class Published(NamedTuple):
-    """A hand-designed network of the paper's Table 1."""
+class Published(msgspec.Struct, frozen=True):
+    """A hand-designed network; the keys of its JSON form are documented."""
 
     title: str
     obstacle: str | None = None

@@ -3,6 +3,7 @@
     <experiment>/best/
       dna.json, weights.safetensors     the network
       best.json                         facts about it, including its test accuracy
+      tests.json                        all test accuracies that were measured, by ID
 
 Workers never read these files.
 """
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from genepool.data import Dataset, Source
     from genepool.export import Member, ModelToExport
 
-FOLDER = "best"
+FOLDER, TESTS = "best", "tests.json"
 
 
 class BestNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +81,7 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
         raise DataError(f"The weights of the best individual, {row.id}, are gone; run `genepool check`.")
     if test_accuracy is None and source is not None:
         test_accuracy = measure_test_accuracy(experiment, row, weights, source, device)
+        remember_test(experiment, row.id, test_accuracy)
     spent = history.spending()
     found = BestNetwork(
         id=row.id,
@@ -101,9 +103,29 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
 
 
 def measured_before(experiment: Experiment, identity: str) -> float | None:
-    """Return the test accuracy of that individual if it was the last one measured."""
-    known = _read(experiment.path / FOLDER)
-    return known.test_accuracy if known is not None and known.id == identity else None
+    """Return the test accuracy of that individual if it was measured."""
+    return tested(experiment).get(identity)
+
+
+def tested(experiment: Experiment) -> dict[str, float]:
+    """Return all test accuracies that were measured, by ID."""
+    best, found = _read(experiment.path / FOLDER), {}
+    if best is not None and best.test_accuracy is not None:
+        found[best.id] = best.test_accuracy
+    with suppress(OSError, msgspec.MsgspecError):
+        found |= msgspec.json.decode((experiment.path / FOLDER / TESTS).read_bytes(), type=dict[str, float])
+    return found
+
+
+def remember_test(experiment: Experiment, identity: str, accuracy: float) -> None:
+    """Add a test accuracy to those that were measured."""
+    folder = experiment.path / FOLDER
+    everything = {**tested(experiment), identity: accuracy}
+    try:
+        folder.mkdir(exist_ok=True)
+        write_atomic(folder / TESTS, msgspec.json.format(msgspec.json.encode(everything), indent=2))
+    except OSError as error:
+        raise _not_kept(folder, error) from None
 
 
 def measure_test_accuracy(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
@@ -138,9 +160,11 @@ def _keep(folder: Path, row: Row, weights: bytes, found: BestNetwork) -> None:
         ):
             write_atomic(folder / name, data)
     except OSError as error:
-        raise StorageError(
-            f"The best network cannot be kept in '{shown(folder)}': {error.strerror or error}."
-        ) from None
+        raise _not_kept(folder, error) from None
+
+
+def _not_kept(folder: Path, error: OSError) -> StorageError:
+    return StorageError(f"The best network cannot be kept in '{shown(folder)}': {error.strerror or error}.")
 
 
 def model_to_export(
@@ -153,7 +177,7 @@ def model_to_export(
     rows = [find(history.rows, identity) for identity in identities] or [choose_best(experiment, history)]
     if len({row.id for row in rows}) < len(rows):
         raise ExportError("An individual was given twice; an ensemble needs different ones.")
-    weights = [from_bytes(_weights(experiment, row)) for row in rows]
+    weights = [from_bytes(_required_weights(experiment, row)) for row in rows]
     spent = history.spending()
     facts = Facts(
         name=shown(experiment.path.resolve().name),
@@ -180,10 +204,15 @@ def model_to_export(
     return ModelToExport(facts=facts, originals=originals, network=network)
 
 
-def _weights(experiment: Experiment, row: Row) -> bytes:
-    weights = None
+def weights_of(experiment: Experiment, row: Row) -> bytes | None:
+    """Return the weights of an individual; None if they do not exist or are gone."""
     with suppress(ConcurrencyError):  # it has been collected
-        weights = experiment.view().weights(row.individual) if row.result is not None else None
+        return experiment.view().weights(row.individual) if row.result is not None else None
+    return None
+
+
+def _required_weights(experiment: Experiment, row: Row) -> bytes:
+    weights = weights_of(experiment, row)
     if weights is None:
         raise DataError(
             f"The individual {row.id} has no weights (it is {row.state.name.lower()}); only living individuals keep "

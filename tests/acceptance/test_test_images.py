@@ -30,7 +30,7 @@ WATCHED = textwrap.dedent(
     main()
     """
 )
-MEASURED = ("best/best.json", "records/x.safetensors", "outcome.json", "changes.json", "report/report.html")
+MEASURED = ("best/best.json", "best/tests.json", "records/x.safetensors", "outcome.json", "changes.json", "report/report.html")
 
 
 @pytest.fixture

@@ -115,6 +115,8 @@ def test_without_a_name_the_papers_table_is_answered():
     assert {name for name, line in answers.items() if line.startswith(f"{name}: yes")} == {
         "all-cnn-c", "resnet-20", "resnet-110", "wrn-28-10",
     }  # fmt: skip
+    facts = json.loads(genepool("reach", "--json").stdout)
+    assert {name for name, each in facts.items() if each["obstacle"]} == set(TABLE_1)
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,7 +9,7 @@ from genepool.analysis import History
 from genepool.data import write_atomic
 from genepool.errors import DataError, GenepoolError, PopulationFormatError, StorageError, shown
 from genepool.experiment import Experiment
-from genepool.study import Outcome, StudyPlan, findings, path_of, read_study
+from genepool.study import Outcome, StudyPlan, findings, path_of, read_study, tested_individuals
 from genepool.study.report.document import Document, Section, Table, Text, html_page, markdown
 from genepool.study.report.experiment import best_sections, comparison, experiment_document, percent, seconds
 from genepool.study.report.figures import experiment_figures, study_figures
@@ -28,9 +28,10 @@ def study_document(study: Path, folder: Path) -> Document:
     closer = []
     history = next((known for outcome, known in histories if outcome is best), None)
     if history is not None and best.id in history.rows:
-        figures += experiment_figures(history, best.id, folder)
-        closer = best_sections(history, best.id)
-    data = plan.settings_of(best.arm, best.seed).data.source
+        tested = tested_individuals(Experiment.open(path_of(study, best.arm, best.seed)))
+        figures += experiment_figures(history, best.id, folder, tested)
+        closer = best_sections(history, best.id, tested)
+    settings = plan.settings_of(best.arm, best.seed)
     return Document(
         f"Study {os.path.basename(study.resolve())}",  # noqa: PTH119
         (
@@ -39,7 +40,7 @@ def study_document(study: Path, folder: Path) -> Document:
             Section("Statistics", (Table(("computed", "found"), findings(plan.statistics, outcomes)),)),
             Section("Figures", figures),
             *closer,
-            comparison(data, percent(best.test_accuracy), f"{best.parameters / 1e6:.1f} M"),
+            comparison(settings, percent(best.test_accuracy), f"{best.parameters / 1e6:.1f} M"),
             _repeating(plan, outcomes),
         ),
     )
