@@ -70,7 +70,7 @@ def replay(
     from genepool.experiment import Experiment, choose_best, measure_repeated
     from genepool.experiment import replay as repeat
     from genepool.nn import prepare_process
-    from genepool.study import tested_individuals
+    from genepool.study import known_test_accuracies
 
     experiment = Experiment.open(directory)
     history = experiment.history()
@@ -79,7 +79,7 @@ def replay(
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
     data = prepare(source)
-    drawn = four_ancestors(history, identity, tested_individuals(experiment)) if test else []
+    drawn = four_ancestors(history, identity, known_test_accuracies(experiment)) if test else []
     untested = {network.id for network in drawn if network.test is None}
     links = []
     for link in repeat(experiment, history, identity, experiment.evaluators(data, device), data.image):

@@ -21,15 +21,15 @@ from genepool.experiment.best import (
     best_network,
     choose_best,
     measure_test_accuracy,
+    measured_accuracies,
     measured_before,
     model_to_export,
-    tested,
 )
 from genepool.experiment.ensemble import Ensemble, check_same_data, make_ensemble
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.migration import Migrant, migrate
 from genepool.experiment.opening import ExperimentRequest, open_experiment
-from genepool.experiment.replay import Repeated, replay, measure_repeated
+from genepool.experiment.replay import Repeated, measure_repeated, replay
 from genepool.experiment.rules import CurrentRules
 from genepool.experiment.start import Start, find_start, from_model
 from genepool.experiment.stopping import Accounts, StopCondition
@@ -55,7 +55,7 @@ __all__ = [
     "choose_best",
     "measured_before",
     "measure_test_accuracy",
-    "tested",
+    "measured_accuracies",
     "model_to_export",
     "Ensemble",
     "check_same_data",

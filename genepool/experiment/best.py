@@ -104,10 +104,10 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
 
 def measured_before(experiment: Experiment, identity: str) -> float | None:
     """Return the test accuracy of that individual if it was measured."""
-    return tested(experiment).get(identity)
+    return measured_accuracies(experiment).get(identity)
 
 
-def tested(experiment: Experiment) -> dict[str, float]:
+def measured_accuracies(experiment: Experiment) -> dict[str, float]:
     """Return all test accuracies that were measured, by ID."""
     best, found = _read(experiment.path / FOLDER), {}
     if best is not None and best.test_accuracy is not None:
@@ -120,7 +120,7 @@ def tested(experiment: Experiment) -> dict[str, float]:
 def remember_test(experiment: Experiment, identity: str, accuracy: float) -> None:
     """Add a test accuracy to those that were measured."""
     folder = experiment.path / FOLDER
-    everything = {**tested(experiment), identity: accuracy}
+    everything = {**measured_accuracies(experiment), identity: accuracy}
     try:
         folder.mkdir(exist_ok=True)
         write_atomic(folder / TESTS, msgspec.json.format(msgspec.json.encode(everything), indent=2))

@@ -9,7 +9,7 @@ report/      HTML and Markdown
 plots/       figures, with matplotlib
 """
 
-from genepool.study.outcome import Outcome, read_outcome, tested_individuals
+from genepool.study.outcome import Outcome, known_test_accuracies, read_outcome
 from genepool.study.plan import Point, StudyPlan, narrowed, read_plan, shipped_plans
 from genepool.study.run import begin_study, path_of, read_study, run_study
 from genepool.study.statistics import Line, description, findings, lines
@@ -30,5 +30,5 @@ __all__ = [
     "read_study",
     "run_study",
     "shipped_plans",
-    "tested_individuals",
+    "known_test_accuracies",
 ]

@@ -10,7 +10,7 @@ import msgspec
 from genepool.analysis import History, ancestors
 from genepool.data import write_atomic
 from genepool.errors import DataError, shown
-from genepool.experiment import BestNetwork, Experiment, tested
+from genepool.experiment import BestNetwork, Experiment, measured_accuracies
 
 FILE = "outcome.json"
 
@@ -119,11 +119,11 @@ def read_outcome(path: Path) -> Outcome | None:
         ) from None
 
 
-def tested_individuals(experiment: Experiment) -> dict[str, float]:
+def known_test_accuracies(experiment: Experiment) -> dict[str, float]:
     """All known test accuracies by ID: those of a study's records, and those that commands measured."""
     outcome = read_outcome(experiment.path)
     records = () if outcome is None else outcome.records
-    return {record.id: record.test for record in records if record.test is not None} | tested(experiment)
+    return {record.id: record.test for record in records if record.test is not None} | measured_accuracies(experiment)
 
 
 def write_outcome(path: Path, outcome: Outcome) -> None:

@@ -9,7 +9,7 @@ import pytest
 from genepool.analysis import ancestors, four_ancestors
 from genepool.experiment import Experiment, best_network, choose_best
 from genepool.population import State
-from genepool.study import tested_individuals
+from genepool.study import known_test_accuracies
 from tests.support.in_process import evolved, genepool
 
 LABEL = re.compile(r"<!-- (test [\d.]+ %|not tested) -->")
@@ -38,7 +38,7 @@ def test_a_report_tests_nothing_and_says_how_to(experiment):
     assert labels(experiment) == ["not tested"] * 4
     text = (experiment.path / "report" / "report.md").read_text()
     assert re.search(r"4 of them not tested: .genepool replay DIR \w+ --test", text.replace("\\", ""))
-    assert tested_individuals(experiment) == {}
+    assert known_test_accuracies(experiment) == {}
 
 
 def test_a_replay_tests_the_four_networks_once_although_their_weights_are_gone(experiment):
@@ -50,7 +50,7 @@ def test_a_replay_tests_the_four_networks_once_although_their_weights_are_gone(e
     assert done.returncode == 0, done.stderr
     links = json.loads(done.stdout)["lineage"]
     measured = {link["id"]: link["test"] for link in links if link["test"] is not None}
-    assert list(measured) == shown and tested_individuals(experiment) == measured
+    assert list(measured) == shown and known_test_accuracies(experiment) == measured
     assert labels(experiment) == [f"test {100 * accuracy:.1f} %" for accuracy in measured.values()]
     text = (experiment.path / "report" / "report.md").read_text()
     assert "not tested" not in text and all(f"{100 * accuracy:.2f} %" in text for accuracy in measured.values())
@@ -68,8 +68,8 @@ def test_a_replay_that_disagrees_tests_only_what_still_has_its_weights(experimen
     assert done.returncode == 1
     alive = {row.id for row in experiment.history().finished() if row.state is State.ALIVE}
     agreeing = {link["id"] for link in json.loads(done.stdout)["lineage"] if link["agrees"]}
-    assert set(tested_individuals(experiment)) <= alive | agreeing
-    assert tested_individuals(experiment)
+    assert set(known_test_accuracies(experiment)) <= alive | agreeing
+    assert known_test_accuracies(experiment)
 
 
 def test_tested_ancestors_are_drawn_rather_than_others(experiment):
@@ -89,4 +89,4 @@ def test_tested_ancestors_are_drawn_rather_than_others(experiment):
 def test_a_later_best_does_not_make_the_test_of_a_former_one_forgotten(experiment):
     first = best_network(experiment, source=experiment.source())
     (experiment.path / "best" / "best.json").unlink()
-    assert tested_individuals(experiment) == {first.id: first.test_accuracy}
+    assert known_test_accuracies(experiment) == {first.id: first.test_accuracy}

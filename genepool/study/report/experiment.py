@@ -9,7 +9,7 @@ from pathlib import Path
 from genepool.analysis import History, lineage
 from genepool.experiment import Experiment, choose_best
 from genepool.settings import Settings, by_name, written
-from genepool.study.outcome import tested_individuals
+from genepool.study.outcome import known_test_accuracies
 from genepool.study.report.document import Document, Section, Table, Text
 from genepool.study.report.figures import experiment_figures
 
@@ -100,7 +100,7 @@ def _conditions(settings: Settings) -> tuple[str, str, str]:
 def experiment_document(experiment: Experiment, folder: Path) -> Document:
     """What became of it so far; nothing is run or measured."""
     history = experiment.history()
-    best, tested = choose_best(experiment, history), tested_individuals(experiment)
+    best, tested = choose_best(experiment, history), known_test_accuracies(experiment)
     spent, settings = history.spending(), experiment.settings()
     test = percent(tested[best.id]) if best.id in tested else "not measured"
     parameters = best.evaluation.parameters

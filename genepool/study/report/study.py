@@ -9,7 +9,7 @@ from genepool.analysis import History
 from genepool.data import write_atomic
 from genepool.errors import DataError, GenepoolError, PopulationFormatError, StorageError, shown
 from genepool.experiment import Experiment
-from genepool.study import Outcome, StudyPlan, findings, path_of, read_study, tested_individuals
+from genepool.study import Outcome, StudyPlan, findings, known_test_accuracies, path_of, read_study
 from genepool.study.report.document import Document, Section, Table, Text, html_page, markdown
 from genepool.study.report.experiment import best_sections, comparison, experiment_document, percent, seconds
 from genepool.study.report.figures import experiment_figures, study_figures
@@ -28,7 +28,7 @@ def study_document(study: Path, folder: Path) -> Document:
     closer = []
     history = next((known for outcome, known in histories if outcome is best), None)
     if history is not None and best.id in history.rows:
-        tested = tested_individuals(Experiment.open(path_of(study, best.arm, best.seed)))
+        tested = known_test_accuracies(Experiment.open(path_of(study, best.arm, best.seed)))
         figures += experiment_figures(history, best.id, folder, tested)
         closer = best_sections(history, best.id, tested)
     settings = plan.settings_of(best.arm, best.seed)
