@@ -85,9 +85,10 @@ def _diagram(axes: Any, each: Diagram, x: float) -> None:
         )  # fmt: skip
     test = "not tested" if each.test is None else f"test {100 * each.test:.1f} %"
     validation = f"validation {100 * each.accuracy:.1f} %"
-    y = len(each.boxes) - 0.1
-    axes.text(x, y, test, ha="center", va="center", fontsize=9, weight="normal" if each.test is None else "bold")
-    axes.text(x, y + 0.75, validation, ha="center", va="center", fontsize=8)
+    end = len(each.boxes)
+    weight = "normal" if each.test is None else "bold"
+    axes.text(x, end - 0.1, test, ha="center", va="center", fontsize=9, weight=weight)
+    axes.text(x, end + 0.65, validation, ha="center", va="center", fontsize=8)
 
 
 def _connect(figure: Any, above: Any, axes: Any, start: tuple[float, float], dot: Dot, scale: float) -> None:
