@@ -28,6 +28,9 @@ from genepool.population.directory.manifest import config_versions
 from genepool.population.directory.view import DirectoryView
 from genepool.population.individual import Birth, Census, Fossil, Individual, State
 
+Events = list[tuple[str, Event]]
+"""Workers, and what they did."""
+
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """One broken invariant and its place."""
@@ -49,7 +52,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     fossils: int
 
     def __bool__(self) -> bool:
-        """Return whether every invariant holds."""
         return not self.violations
 
 
@@ -72,9 +74,7 @@ def check_directory(
 
 class _Inspection:
     def __init__(self, view: DirectoryView, files: Files, *, settled: bool) -> None:
-        self._view = view
-        self._files = files
-        self._settled = settled
+        self._view, self._files, self._settled = view, files, settled
         self._root = str(view.path)
         self._found: list[Violation] = []
         self._births: dict[str, Birth] = {}
@@ -93,7 +93,9 @@ class _Inspection:
         self._none_missing(events, finished, sweep.individuals, fossils)
         self._as_acknowledged(finished, sweep.individuals, fossils)
         self._path(events)
-        self._size(sweep.census(), bounds)
+        living = sweep.census().living
+        if bounds is not None and not bounds[0] <= living <= bounds[1]:
+            self._broken("I8", "pop", f"{living} individuals are living; expected {bounds[0]} to {bounds[1]}")
         return Report(
             violations=self._found,
             foreign=[names.printable(place) for place in sweep.foreign],
@@ -119,9 +121,8 @@ class _Inspection:
         if birth is not None:
             self._births[individual.id] = birth
             if birth.settings_version not in self._versions:
-                self._broken(
-                    "I13", place, f"refers to version {birth.settings_version} of the settings, which does not exist"
-                )
+                missing = f"refers to version {birth.settings_version} of the settings, which does not exist"
+                self._broken("I13", place, missing)
         if state in (State.ALIVE, State.DEAD):
             self._reading("I3", individual, lambda: self._view.verify(individual))
         elif state is State.TRAINING and birth is not None:
@@ -145,20 +146,14 @@ class _Inspection:
 
     def _one_place(self, individuals: list[Individual]) -> None:
         counts = collections.Counter(individual.id for individual in individuals)
-        twins = {identity for identity, count in counts.items() if count > 1}
-        if not twins:
-            return
-        again = collections.Counter(individual.id for individual in self._view.snapshot())
-        for individual in individuals:
-            if individual.id in twins and again[individual.id] > 1:
+        twins = [individual for individual in individuals if counts[individual.id] > 1]
+        again = collections.Counter(individual.id for individual in self._view.snapshot()) if twins else {}
+        for individual in twins:
+            if again[individual.id] > 1:
                 self._broken("I2", self._place(individual), "the individual is in two places")
 
     def _none_missing(
-        self,
-        events: list[tuple[str, Event]],
-        finished: Iterable[str],
-        individuals: list[Individual],
-        fossils: dict[str, Fossil],
+        self, events: Events, finished: Iterable[str], individuals: list[Individual], fossils: dict[str, Fossil]
     ) -> None:
         wanted = dict(self._expected(events, finished, fossils))
         missing = set(wanted) - {individual.id for individual in individuals} - set(fossils)
@@ -170,7 +165,7 @@ class _Inspection:
             self._broken(invariant, identity, text)
 
     def _expected(
-        self, events: list[tuple[str, Event]], finished: Iterable[str], fossils: dict[str, Fossil]
+        self, events: Events, finished: Iterable[str], fossils: dict[str, Fossil]
     ) -> Iterator[tuple[str, tuple[str, str]]]:
         for birth in [*self._births.values(), *(fossil.birth for fossil in fossils.values())]:
             for parent in birth.parents:
@@ -193,7 +188,7 @@ class _Inspection:
             if seen is not None and fitness is not None and not names.same_fitness(seen, fitness):
                 self._broken("I1", place, f"it was finished with fitness {seen}, but another result took its place")
 
-    def _path(self, events: list[tuple[str, Event]]) -> None:
+    def _path(self, events: Events) -> None:
         claims: dict[tuple[str, str], int] = {}
         for who, event in events:
             if not event.claim:
@@ -208,7 +203,3 @@ class _Inspection:
         for identity, several in attempts.items():
             if len(several) > 1:
                 self._broken("I5", identity, f"attempts {', '.join(sorted(several))} were all published")
-
-    def _size(self, census: Census, bounds: tuple[int, int] | None) -> None:
-        if bounds is not None and not bounds[0] <= census.living <= bounds[1]:
-            self._broken("I8", "pop", f"{census.living} individuals are living; expected {bounds[0]} to {bounds[1]}")

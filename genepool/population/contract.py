@@ -30,8 +30,12 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from genepool.errors import PopulationTooSmallError
-from genepool.population.individual import LIVING, Birth, Census, Checkpoint, Fossil, Individual, Result, State
+from genepool.errors import ConcurrencyError, PopulationTooSmallError
+from genepool.population.individual import Birth, Census, Checkpoint, Fossil, Individual, Result, State
+
+Metrics = Mapping[str, Any]
+NamedData = Mapping[str, bytes]
+"""The files of a result: their contents by name."""
 
 
 class PopulationView(abc.ABC):
@@ -45,7 +49,7 @@ class PopulationView(abc.ABC):
 
     def sample(self, rng: random.Random) -> Individual:
         """Draw one TRAINING or ALIVE individual uniformly; raise PopulationTooSmallError if there is none."""
-        living = [individual for individual in self.snapshot() if individual.state in LIVING]
+        living = [individual for individual in self.snapshot() if individual.living]
         if not living:
             raise PopulationTooSmallError("The population has no living individual to draw; create the first ones.")
         return living[rng.randrange(len(living))]
@@ -122,12 +126,7 @@ class Population(PopulationView):
 
     @abc.abstractmethod
     def finish(
-        self,
-        individual: Individual,
-        *,
-        fitness: float,
-        metrics: Mapping[str, Any] | None = None,
-        files: Mapping[str, bytes] | None = None,
+        self, individual: Individual, *, fitness: float, metrics: Metrics | None = None, files: NamedData | None = None
     ) -> Individual:
         """Store the result and make the caller's TRAINING individual ALIVE; the fitness must be finite.
 
@@ -178,3 +177,7 @@ class Population(PopulationView):
     def close(self) -> None:
         """Release open files."""
         return
+
+    def _require_own(self, individual: Individual) -> None:
+        if individual.owner != self.who:
+            raise ConcurrencyError(f"Individual {individual.id} is trained by {individual.owner}; take it over first.")

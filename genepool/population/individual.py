@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import collections
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -36,9 +36,6 @@ class State(enum.Enum):
     QUARANTINED = "Q"
     COLLECTED = "X"
 
-
-LIVING = frozenset({State.TRAINING, State.ALIVE})
-"""The states that pairs are drawn from and that the set-point counts."""
 
 _ENDS = {
     State.DEAD: (State.ALIVE,),
@@ -64,6 +61,11 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True, omit_defa
     fitness: float | None = None
     why: str = ""
     """A short word that says why it is DEAD, FAILED or QUARANTINED."""
+
+    @property
+    def living(self) -> bool:
+        """Whether pairs are drawn from it and the set-point counts it."""
+        return self.state in (State.TRAINING, State.ALIVE)
 
     def published(self) -> Individual:
         """STAGING to TRAINING, by its creator."""
@@ -117,12 +119,10 @@ def attempt_id(claim: int, owner: str) -> str:
 
 
 def claim_of(attempt: str) -> int:
-    """Return the claim under which an attempt was made."""
     return int(attempt.partition("-")[0])
 
 
 def worker_of(attempt: str) -> str:
-    """Return the worker that made an attempt."""
     return attempt.partition("-")[2]
 
 
@@ -187,7 +187,6 @@ class Fossil(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The individual's ID."""
         return self.birth.id
 
 
@@ -209,7 +208,10 @@ class Census(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @classmethod
     def of(cls, individuals: Iterable[Individual], *, foreign: int = 0) -> Census:
         """Count individuals by state."""
-        counts = collections.Counter(individual.state for individual in individuals)
+        return cls.counted(collections.Counter(individual.state for individual in individuals), foreign=foreign)
+
+    @classmethod
+    def counted(cls, counts: Mapping[State, int], *, foreign: int = 0) -> Census:
         return cls(
             training=counts[State.TRAINING],
             alive=counts[State.ALIVE],

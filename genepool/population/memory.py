@@ -10,30 +10,18 @@ import itertools
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from genepool.errors import ConcurrencyError, PopulationTooSmallError
-from genepool.population.contract import Population
+from genepool.population.contract import Metrics, NamedData, Population
 from genepool.population.directory import names
 from genepool.population.directory.contents import sha256
 from genepool.population.directory.manifest import DEFAULT_LEASE
 from genepool.population.directory.workers import HeartbeatTimer
-from genepool.population.directory.writer import check_result, stored_files
-from genepool.population.individual import (
-    FREE,
-    LIVING,
-    STRIKES,
-    Birth,
-    Census,
-    Checkpoint,
-    Fossil,
-    Individual,
-    Result,
-    State,
-)
+from genepool.population.directory.writer import make_result
+from genepool.population.individual import FREE, STRIKES, Birth, Census, Checkpoint, Fossil, Individual, Result, State
 
 
 class _Body(msgspec.Struct, kw_only=True):
@@ -42,7 +30,7 @@ class _Body(msgspec.Struct, kw_only=True):
     inherited: tuple[bytes, ...]
     checkpoints: dict[str, Checkpoint]
     result: Result | None = None
-    files: Mapping[str, bytes] | None = None
+    files: NamedData | None = None
     reason: str = ""
 
 
@@ -56,9 +44,7 @@ class MemoryStore:
         clock: Callable[[], float] = time.monotonic,
         experiment: str = "00000000-0000-4000-8000-000000000000",
     ) -> None:
-        self.lease = lease
-        self.clock = clock
-        self.experiment = experiment
+        self.lease, self.clock, self.experiment = lease, clock, experiment
         self.bodies: dict[str, _Body] = {}
         self.fossils: dict[str, Fossil] = {}
         self.counts = dict.fromkeys(State, 0)
@@ -89,7 +75,6 @@ class MemoryStore:
         return self.bodies[self._living[rng.randrange(len(self._living))]].individual
 
     def add(self, body: _Body) -> None:
-        """Add a new individual."""
         self.bodies[body.individual.id] = body
         self._enter(body.individual)
 
@@ -104,13 +89,12 @@ class MemoryStore:
         return new
 
     def remove(self, old: Individual) -> None:
-        """Remove an individual."""
         del self.bodies[old.id]
         self._leave(old)
 
     def _enter(self, new: Individual) -> None:
         self.counts[new.state] += 1
-        if new.state in LIVING and new.id not in self._places:
+        if new.living and new.id not in self._places:
             self._places[new.id] = len(self._living)
             self._living.append(new.id)
         if new.state is State.TRAINING:
@@ -124,7 +108,7 @@ class MemoryStore:
             self.owned[old.owner].pop(old.id)
         self.dead.pop(old.id, None)
         now = self.bodies.get(old.id)
-        if old.state in LIVING and (now is None or now.individual.state not in LIVING):
+        if old.living and not (now and now.individual.living):
             # The last one moves to the free place, so that a draw stays one look-up.
             place, last = self._places.pop(old.id), self._living.pop()
             if last != old.id:
@@ -151,14 +135,7 @@ class MemoryPopulation(Population):
         return self.store.draw(rng)
 
     def census(self, *, fresh: bool = False) -> Census:
-        counts = self.store.counts
-        return Census(
-            training=counts[State.TRAINING],
-            alive=counts[State.ALIVE],
-            dead=counts[State.DEAD],
-            failed=counts[State.FAILED],
-            quarantined=counts[State.QUARANTINED],
-        )
+        return Census.counted(self.store.counts)
 
     def orphans(self) -> list[Individual]:
         store, now = self.store, self.store.clock()
@@ -227,27 +204,14 @@ class MemoryPopulation(Population):
         self.store.body(individual).checkpoints[individual.attempt] = checkpoint
 
     def finish(
-        self,
-        individual: Individual,
-        *,
-        fitness: float,
-        metrics: Mapping[str, Any] | None = None,
-        files: Mapping[str, bytes] | None = None,
+        self, individual: Individual, *, fitness: float, metrics: Metrics | None = None, files: NamedData | None = None
     ) -> Individual:
         self._require_own(individual)
         files = dict(files or {})
-        check_result(fitness, files)
-        alive = individual.finished(individual.attempt, float(fitness))
+        result = make_result(individual, fitness, metrics, files, self.store.clock())
+        alive = individual.finished(individual.attempt, result.fitness)
         body = self.store.body(individual)
-        body.result = Result(
-            id=individual.id,
-            attempt=individual.attempt,
-            fitness=float(fitness),
-            metrics=dict(metrics or {}),
-            files=stored_files(files),
-            finished=self.store.clock(),
-        )
-        body.files, body.inherited, body.checkpoints = files, (), {}
+        body.result, body.files, body.inherited, body.checkpoints = result, files, (), {}
         return self.store.move(individual, alive)
 
     def hand_over(self, individual: Individual) -> Individual:
@@ -285,7 +249,3 @@ class MemoryPopulation(Population):
             self._timer.written(now)
             self.store.heard[self.who] = now
             self.store.heard.move_to_end(self.who)
-
-    def _require_own(self, individual: Individual) -> None:
-        if individual.owner != self.who:
-            raise ConcurrencyError(f"Individual {individual.id} is trained by {individual.owner}; take it over first.")

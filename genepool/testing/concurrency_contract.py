@@ -46,10 +46,9 @@ class ConcurrencyContract(UsesHarness):
         one, other = harness.join(), harness.join()
         alive = grown(one)
         other.kill(alive)
-        with pytest.raises(ConcurrencyError):
-            one.read_birth(alive)
-        with pytest.raises(ConcurrencyError):
-            one.weights(alive)
+        for read in (one.read_birth, one.weights):
+            with pytest.raises(ConcurrencyError):
+                read(alive)
 
     def test_garbage_is_collected(self, harness: Harness) -> None:
         one, other = harness.join(), harness.join()

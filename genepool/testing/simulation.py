@@ -121,10 +121,8 @@ class Cluster:
         self._workers = [self._worker(Random(f"{seed} {number}")) for number in range(workers)]
         self._events: list[_Event] = []
         self._order = itertools.count()
-        self._trained = 0.0
-        self._pause = 0.0
+        self._trained = self._pause = self._best = 0.0
         self._abandoned = self._finished = self._flops = self._steps = 0
-        self._best = 0.0
         self._smallest, self._largest = rules.population_size, 0
 
     def _worker(self, rng: Random) -> _Worker:

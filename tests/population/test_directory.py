@@ -182,7 +182,7 @@ def test_a_parent_that_lost_its_weights_is_quarantined(worker: DirectoryPopulati
 
 
 def test_leftovers_of_crashed_workers_are_collected(worker: DirectoryPopulation, files: Refusing) -> None:
-    clock = files._monotonic
+    clock = files.monotonic
     shard = worker.path / "pop" / "0000"
     identity = "0" * 25
     for name in (f"t1_{identity}_deaddead", f"X1_{identity[:-1]}1_deaddead"):
@@ -293,7 +293,7 @@ def test_steps_take_the_same_number_of_calls_at_any_size(tmp_path: Path) -> None
         path.mkdir()
         # Every call takes some time, so that sweeps take time and become rare.
         files = Refusing()
-        files._monotonic = lambda files=files: len(files.calls) * 1e-5
+        files.monotonic = lambda files=files: len(files.calls) * 1e-5
         DirectoryPopulation.establish(path, population_size=size, files=files)
         worker = DirectoryPopulation.open(path, files=files)
         for number in range(size):

@@ -42,7 +42,7 @@ from genepool.population.directory.shards import Shards
 from genepool.population.directory.workers import HeartbeatTimer, WorkerDirectory
 from genepool.population.directory.writer import Writer
 from genepool.testing import Clock
-from genepool.testing.contract import Harness, PopulationContract
+from genepool.testing.contract import Harness, LifeContract, PopulationContract
 from tests.population import test_directory, test_faults
 from tests.support.store_simulation import Plan, Simulation, with_shards
 
@@ -88,7 +88,8 @@ def contract(test: str, *arguments: str) -> Detector:
             with with_shards(16):
                 DirectoryPopulation.establish(path, population_size=100, lease=100.0, files=files)
             harness = Harness(join=lambda: DirectoryPopulation.open(path, files=files), clock=clock, lease=100.0)
-            getattr(PopulationContract(), test)(harness, *arguments)
+            alone = test in vars(LifeContract)
+            getattr(PopulationContract(), test)(harness.join() if alone else harness, *arguments)
 
     return detect
 

@@ -35,16 +35,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
 
 
-class EventLog:
+class EventLog(Log):
     """The event log of one worker, for writing."""
 
-    def __init__(self, files: Files, directory: str) -> None:
-        self._files = files
-        self._log = Log(files, directory, "events")
-        self._encode = msgspec.json.Encoder().encode
+    kind = "events"
 
     def changed(self, what: str, new: Individual) -> None:
-        """Record a change of an individual."""
         self._add(Event(time=self._now(), what=what, id=new.id, state=new.state, claim=new.claim, attempt=new.attempt))
 
     def found_foreign(self, place: str, note: str) -> None:
@@ -56,11 +52,7 @@ class EventLog:
 
     def _add(self, event: Event) -> None:
         with contextlib.suppress(OSError):
-            self._log.append(self._encode(event), lasting=False)
-
-    def close(self) -> None:
-        """Close the open file."""
-        self._log.close()
+            self.append(msgspec.json.encode(event), lasting=False)
 
 
 def read_events(files: Files, workers: str) -> Iterator[tuple[str, Event]]:
@@ -73,28 +65,22 @@ def read_events(files: Files, workers: str) -> Iterator[tuple[str, Event]]:
             yield place.partition("/")[0], decoder.decode(document)
 
 
-class Archive:
+class Archive(Log):
     """The archive of one worker, for writing."""
 
-    def __init__(self, files: Files, directory: str) -> None:
-        self._log = Log(files, directory, "archive")
+    kind = "archive"
 
     def add(self, fossil: Fossil) -> None:
         """Add a fossil; on return it is as durable as the configured durability promises."""
         # A record may have been re-indented by hand; a document in a log is one line.
-        self._log.append(in_a_line(msgspec.json.encode(fossil)), lasting=True)
-
-    def close(self) -> None:
-        """Close the open file."""
-        self._log.close()
+        self.append(in_a_line(msgspec.json.encode(fossil)), lasting=True)
 
 
 class ArchiveReader:
     """Reads all archives, and keeps the places of damaged and contradictory records."""
 
     def __init__(self, files: Files, workers: str) -> None:
-        self._files = files
-        self._workers = workers
+        self._files, self._workers = files, workers
         self.damaged: list[str] = []
         self.contradictions: list[str] = []
 

@@ -1,12 +1,6 @@
-"""The contents of an individual's directory, and how to read them: with suspicion.
+"""Reads the contents of an individual's directory, with suspicion; names.py lists them.
 
-    dna.json                            the birth record
-    inherit.safetensors                 hard link to (or copy of) the parent's weights; removed after training
-    inherit2.safetensors                the same for a second parent
-    <attempt>.<part>                    what an attempt wrote: result, weights, checkpoint, ... (see names.py)
-
-Every path contains the individual's complete name, so a former owner's calls fail with ENOENT from the moment of a
-takeover. If a cache still leads it there, it writes only names of its own: a prefix belongs to the owner of one
+If a cache still leads a former owner here, it writes only names of its own: a prefix belongs to the owner of one
 attempt, and the individual's name says which attempt counts.
 
 A result is complete if it decodes, names this individual and this attempt, and every file has the recorded hash. It is
@@ -50,7 +44,6 @@ class Missing(Damaged):
 
 
 def sha256(data: bytes) -> str:
-    """Return the hash that binds contents to records."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -58,9 +51,7 @@ class Contents:
     """Reads the files of individuals; raises Damaged if they are wrong."""
 
     def __init__(self, files: Files, shards: Shards, experiment: str) -> None:
-        self._files = files
-        self._shards = shards
-        self._experiment = experiment
+        self._files, self._shards, self._experiment = files, shards, experiment
         self._births = msgspec.json.Decoder(Birth)
         self._results = msgspec.json.Decoder(Result)
 
@@ -163,39 +154,26 @@ class Contents:
 
     def _load(self, individual: Individual, place: str, limit: int) -> bytes:
         path = f"{self._shards.path(individual)}/{place}"
-        try:
-            return self._files.load(path, limit)
-        except FileNotFoundError:
-            return self._load_again(individual, place, limit)
-        except OSError as error:
-            if error.errno in NOT_A_FILE:
-                raise Damaged("contents", f"{path} is not a regular file of plausible size") from error
-            raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
-
-    def _load_again(self, individual: Individual, place: str, limit: int) -> bytes:
-        # Usually another worker has changed the individual's state. The contents are wrong only if a listing made
-        # after the failure still shows it in the same state and the file is still missing after that listing.
-        if not self._shards.present(individual):
-            raise ConcurrencyError(f"Individual {individual.id} was changed by another worker; choose again.")
-        path = f"{self._shards.path(individual)}/{place}"
-        try:
-            return self._files.load(path, limit)
-        except FileNotFoundError as error:
-            if not self._shards.present(individual):
-                raise ConcurrencyError(
-                    f"Individual {individual.id} was just changed by another worker; choose again."
-                ) from error
-            raise Missing("contents", f"{path} is missing") from error
-        except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
+        for again in (False, True):
+            try:
+                return self._files.load(path, limit)
+            except FileNotFoundError as error:
+                # Usually another worker has changed the individual's state. The contents are wrong only if a listing
+                # made after the failure still shows it in the same state and the file is missing after that listing.
+                if not self._shards.present(individual):
+                    message = f"Individual {individual.id} was changed by another worker; choose again."
+                    raise ConcurrencyError(message) from error
+            except OSError as error:
+                if error.errno in NOT_A_FILE and not again:
+                    raise Damaged("contents", f"{path} is not a regular file of plausible size") from error
+                raise StorageError(f"{path} cannot be read: {error}; try again later.") from error
+        raise Missing("contents", f"{path} is missing")
 
 
 def _sensible(birth: Birth) -> bool:
     """Return whether its parents are other individuals and what it inherits is named by hashes."""
-    for parent in birth.parents:
-        if parent == birth.id or not names.is_id(parent):
-            return False
-    return all(map(names.is_hash, birth.inherits))
+    others = all(names.is_id(parent) and parent != birth.id for parent in birth.parents)
+    return others and all(map(names.is_hash, birth.inherits))
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes, why: str, place: str) -> T:

@@ -52,9 +52,8 @@ def examine(path: str | Path, *, files: Files | None = None, rounds: int = ROUND
     finally:
         with contextlib.suppress(OSError):
             files.remove_tree(place)
-    order: tuple[Verdict, ...] = ("refused", "slow", "safe")
-    worst = next(verdict for verdict in order if verdict == "safe" or any(f.verdict == verdict for f in findings))
-    return Diagnosis(verdict=worst, findings=findings)
+    order = ("refused", "slow", "safe")
+    return Diagnosis(verdict=min((finding.verdict for finding in findings), key=order.index), findings=findings)
 
 
 def _findings(files: Files, place: str, rounds: int) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 Paths are plain strings: a step makes about thirty calls, and an object per path would cost as much as the calls. The
 first part of `Files` is the port; the second part uses only the first, so a replaced call affects everything.
 """
-# ruff: noqa: PTH102, PTH104, PTH106, PTH108, PTH208
 
 from __future__ import annotations
 
@@ -11,12 +10,13 @@ import contextlib
 import copy
 import errno
 import fcntl
+import functools
 import os
 import platform
 import stat
 import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, Self
 
 Durability = Literal["safe", "fast"]
@@ -30,7 +30,7 @@ _LOG_AGAIN = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND | os.O_NONBL
 _APPEND = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND | os.O_NONBLOCK
 _HEARTBEAT = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 # CLOCK_BOOTTIME goes on while the host sleeps, so a suspended worker notices; not every system has it.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_boot_time = functools.partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 _LARGEST_READ = 1 << 30
 _GET_FLAGS, _SET_FLAGS, _TOP_DIRECTORY = 0x80086601, 0x40086602, 0x20000
 _DEEPEST = 8
@@ -52,14 +52,14 @@ class Files:
         self,
         *,
         durability: Durability = "safe",
-        monotonic: Callable[[], float] | None = None,
+        monotonic: Callable[[], float] = _boot_time,
         wall: Callable[[], float] = time.time,
         urandom: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self.safe = durability == "safe"
         self.urandom = urandom
-        self._monotonic = monotonic or _boot_time
-        self._wall = wall
+        self.monotonic = monotonic  # seconds that never jump and that go on while the host sleeps
+        self.wall = wall  # for people
 
     def at(self, durability: Durability) -> Self:
         """Return the same files at another level of durability."""
@@ -69,61 +69,30 @@ class Files:
 
     # The port.
 
-    def list(self, path: str) -> list[str]:
-        """Return the names in a directory."""
-        return os.listdir(path)
-
-    def mkdir(self, path: str) -> None:
-        """Create a directory; fail if it exists."""
-        os.mkdir(path)
-
-    def rename(self, source: str, target: str) -> None:
-        """Rename; the only commit."""
-        os.rename(source, target)
+    list = staticmethod(os.listdir)
+    mkdir = staticmethod(os.mkdir)
+    rename = staticmethod(os.rename)  # the only commit
+    unlink = staticmethod(os.unlink)
+    rmdir = staticmethod(os.rmdir)
+    write = staticmethod(os.write)  # perhaps only some of the data; returns the number of bytes
+    read = staticmethod(os.read)
+    read_at = staticmethod(os.pread)
+    fsync = staticmethod(os.fsync)
+    close = staticmethod(os.close)  # on a network this may be the call that reports a full disk
 
     def link(self, source: str, target: str) -> None:
         """Create a second name for the same bytes."""
         os.link(source, target, follow_symlinks=False)
 
-    def unlink(self, path: str) -> None:
-        """Remove a name that is not a directory."""
-        os.unlink(path)
-
-    def rmdir(self, path: str) -> None:
-        """Remove an empty directory."""
-        os.rmdir(path)
-
     def open(self, path: str, flags: int) -> int:
-        """Return a file descriptor."""
         return os.open(path, flags, 0o666)
-
-    def write(self, descriptor: int, data: bytes | memoryview) -> int:
-        """Write some of the data; return the number of bytes."""
-        return os.write(descriptor, data)
-
-    def read(self, descriptor: int, length: int) -> bytes:
-        """Return some of the next bytes; none at the end."""
-        return os.read(descriptor, length)
-
-    def read_at(self, descriptor: int, length: int, offset: int) -> bytes:
-        """Return bytes at an offset."""
-        return os.pread(descriptor, length, offset)
 
     def size(self, descriptor: int) -> int:
         """Return the length of a regular file; -1 for anything else."""
         found = os.fstat(descriptor)
         return found.st_size if stat.S_ISREG(found.st_mode) else -1
 
-    def fsync(self, descriptor: int) -> None:
-        """Sync data and length to the disk."""
-        os.fsync(descriptor)
-
-    def close(self, descriptor: int) -> None:
-        """Close a file; on a network this may be the call that reports a full disk."""
-        os.close(descriptor)
-
     def fsync_dir(self, path: str) -> None:
-        """Sync a directory's names to the disk."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -150,14 +119,6 @@ class Files:
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
-    def monotonic(self) -> float:
-        """Return seconds that never jump and that go on while the host sleeps."""
-        return self._monotonic()
-
-    def wall(self) -> float:
-        """Return the host's wall-clock time: for people."""
-        return self._wall()
-
     def process(self) -> tuple[str, int]:
         """Return host name and process ID: for people."""
         return platform.node(), os.getpid()
@@ -182,15 +143,12 @@ class Files:
         return map(self.list, paths)
 
     def append(self, path: str, data: bytes) -> None:
-        """Append to an existing file."""
         self._put(path, _APPEND, data, sync=False)
 
     def open_log(self, path: str) -> int:
-        """Create a file to append to."""
         return self.open(path, _LOG)
 
     def reopen_log(self, path: str) -> int:
-        """Open an existing log to append to it."""
         return self.open(path, _LOG_AGAIN)
 
     def _put(self, path: str, flags: int, data: bytes, *, sync: bool) -> None:
@@ -200,7 +158,8 @@ class Files:
             if sync:
                 self.fsync(descriptor)
         except OSError:
-            self._close_quietly(descriptor)
+            with contextlib.suppress(OSError):
+                self.close(descriptor)
             raise
         self.close(descriptor)
 
@@ -233,48 +192,37 @@ class Files:
         return self._load_once(path, limit)
 
     def _load_once(self, path: str, limit: int) -> bytes:
-        descriptor = self.open(path, _READ)
-        try:
-            size = self.size(descriptor)
-            if not 0 <= size <= limit:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        with self._opened(path, limit) as (descriptor, size):
             return self._read_all(descriptor, size)
-        finally:
-            self._close_quietly(descriptor)
-
-    def _close_quietly(self, descriptor: int) -> None:
-        try:
-            self.close(descriptor)
-        except OSError:
-            return
 
     def load_from(self, path: str, start: int, limit: int, *, most: int = _LARGEST_READ) -> bytes:
         """Return what a growing file holds from an offset on, at most `most` bytes."""
+        with self._opened(path, limit) as (descriptor, size):
+            return self.read_at(descriptor, min(size - start, most), start) if size > start else b""
+
+    @contextlib.contextmanager
+    def _opened(self, path: str, limit: int) -> Iterator[tuple[int, int]]:
+        """Open a file to read it; yield descriptor and size."""
         descriptor = self.open(path, _READ)
         try:
             size = self.size(descriptor)
             if not 0 <= size <= limit:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-            return self.read_at(descriptor, min(size - start, most), start) if size > start else b""
+            yield descriptor, size
         finally:
             with contextlib.suppress(OSError):
                 self.close(descriptor)
 
     def _read_all(self, descriptor: int, size: int) -> bytes:
-        data = self.read(descriptor, min(size, _LARGEST_READ))
-        while len(data) < size:
-            more = self.read(descriptor, min(size - len(data), _LARGEST_READ))
-            if not more:
-                break
+        data = b""
+        while len(data) < size and (more := self.read(descriptor, min(size - len(data), _LARGEST_READ))):
             data += more
         return data
 
     def remove(self, path: str) -> None:
         """Remove a file if it exists."""
-        try:
+        with contextlib.suppress(FileNotFoundError):
             self.unlink(path)
-        except FileNotFoundError:
-            return
 
     def clear(self, path: str, inside: Sequence[str]) -> Sequence[str]:
         """Remove files in a directory, given by their full paths; return the names that are left."""
@@ -297,7 +245,3 @@ class Files:
                 for name in self.list(path):
                     self.remove_tree(f"{path}/{name}", depth + 1)
                 self.rmdir(path)
-
-
-def _boot_time() -> float:
-    return time.clock_gettime(_CLOCK)

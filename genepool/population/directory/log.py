@@ -40,8 +40,7 @@ def unframe(line: bytes) -> bytes | None:
 def documents(data: bytes) -> Iterator[bytes | None]:
     """Yield every document in the bytes of a log; None for each damaged line and for an end without a newline."""
     *lines, rest = data.split(b"\n")
-    for line in lines:
-        yield unframe(line)
+    yield from map(unframe, lines)
     if rest:
         yield None
 
@@ -49,13 +48,12 @@ def documents(data: bytes) -> Iterator[bytes | None]:
 class Log:
     """One log, for writing."""
 
-    def __init__(self, files: Files, directory: str, kind: str) -> None:
-        self._files = files
-        self._directory = directory
-        self._kind = kind
+    kind: str
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files, self._directory = files, directory
         self._descriptor: int | None = None
-        self._number = -1
-        self._length = 0
+        self._number, self._length = -1, 0
 
     def append(self, document: bytes, *, lasting: bool) -> None:
         """Append a document; sync a lasting one and read it back. After an OSError nothing is promised about it."""
@@ -82,9 +80,8 @@ class Log:
 
     def _next_file(self) -> int:
         self.close()
-        self._number += 1
-        self._length = 0
-        descriptor = self._files.open_log(f"{self._directory}/{names.log_name(self._kind, self._number)}")
+        self._number, self._length = self._number + 1, 0
+        descriptor = self._files.open_log(f"{self._directory}/{names.log_name(self.kind, self._number)}")
         self._files.sync_dir(self._directory)
         return descriptor
 
@@ -116,12 +113,10 @@ class Place(NamedTuple):
 
     @property
     def who(self) -> str:
-        """The worker that wrote the log."""
         return self.path.rsplit("/", 2)[1]
 
     @property
     def kind(self) -> str:
-        """The kind of log."""
         return names.log_kind(self.path.rpartition("/")[2])
 
     def __str__(self) -> str:

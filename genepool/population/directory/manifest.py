@@ -33,6 +33,8 @@ _ONE_SHARD = 100
 _LIVING_PER_SHARD = 16
 _MOST_SHARDS = 4096
 
+Settings = Mapping[str, Any]
+
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Who published a version of the settings, when and why: for people, never for decisions."""
@@ -67,21 +69,13 @@ def shards_for(population_size: int) -> int:
     A small population is one shard: draws then do not depend on the random letters of IDs, so runs are repeatable.
     """
     shards = 1
-    if population_size <= _ONE_SHARD:
-        return shards
-    while shards * _LIVING_PER_SHARD < population_size and shards < _MOST_SHARDS:
+    while population_size > _ONE_SHARD and shards * _LIVING_PER_SHARD < population_size and shards < _MOST_SHARDS:
         shards *= 2
     return shards
 
 
 def create_manifest(
-    files: Files,
-    root: str,
-    *,
-    population_size: int,
-    lease: float = DEFAULT_LEASE,
-    settings: Mapping[str, Any] | None = None,
-    tunable: Mapping[str, Any] | None = None,
+    files: Files, root: str, *, population_size: int, lease: float, settings: Settings, tunable: Settings
 ) -> Manifest:
     """Publish a manifest unless there is one; return the one that is in place, which the caller compares."""
     mine = Manifest(
@@ -91,8 +85,8 @@ def create_manifest(
         lease=lease,
         population_size=population_size,
         created=files.wall(),
-        settings=dict(settings or {}),
-        tunable=dict(tunable or {}),
+        settings=dict(settings),
+        tunable=dict(tunable),
     )
     try:
         publish(files, root, _MANIFEST, msgspec.json.format(msgspec.json.encode(mine)))
@@ -159,11 +153,10 @@ def publish(files: Files, directory: str, name: str, data: bytes) -> bool:
 def _settle(files: Files, directory: str, name: str, data: bytes, error: OSError) -> bool:
     place = f"{directory}/{name}"
     if error.errno in NO_LINKS:
-        try:
+        with contextlib.suppress(FileExistsError):
             files.save(place, data)
-        except FileExistsError:
-            return False
-        return True
+            return True
+        return False
     if name not in files.list(directory):
         raise error
     # The file exists. Its contents show whether it is this caller's after a lost reply, or another's.
@@ -218,13 +211,11 @@ def read_config(files: Files, root: str, version: int | None = None) -> tuple[in
     """Return the tunable settings in force, or of one version, with their version number."""
     wanted = config_versions(files, root) if version is None else [version]
     for number in reversed(wanted):
-        try:
+        # If one is incomplete or gone, the version before it is in force.
+        with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
             data = files.load(f"{root}/{_CONFIG}/{names.config_name(number)}", _LARGEST)
             found = msgspec.json.decode(data, type=dict[str, Any])
             return number, {name: value for name, value in found.items() if name != _PUBLISHED}
-        except (OSError, msgspec.MsgspecError, RecursionError):
-            # Incomplete or gone: the version before it is in force.
-            continue
     raise PopulationFormatError(f"{root}/{_CONFIG} has no readable settings; restore the directory from a copy.")
 
 
@@ -242,9 +233,7 @@ class _Note(msgspec.Struct):
     published: Published
 
 
-def publish_version(
-    files: Files, root: str, number: int, settings: Mapping[str, Any], note: Published | None = None
-) -> bool:
+def publish_version(files: Files, root: str, number: int, settings: Settings, note: Published | None = None) -> bool:
     """Publish exactly this version of the tunable settings; return False, with nothing changed, if it already exists.
 
     If several processes change the same version, one succeeds, and the others have to read it again.

@@ -10,8 +10,10 @@ Individuals:
     Q1_<id>_<who>-<why>                                 quarantined
     X1_<id>_<who>                                       being collected
 
-Files of an attempt, beside the individual's birth record and inherited weights; an attempt is `<claim>-<who>`:
+Files of an individual; an attempt is `<claim>-<who>`:
 
+    dna.json                                            the birth record
+    inherit.safetensors, inherit2.safetensors           links to its parents' weights, or copies; until it is trained
     <attempt>.result.json                               fitness, metrics, hash and size of every file of the attempt
     <attempt>.result                                    the same until its bytes are on the disk
     <attempt>.weights.safetensors                       or any other file of a result
@@ -62,17 +64,26 @@ _NAMES: dict[str, re.Pattern[str]] = {
 }
 _LIVING = ("A1_", "T1_")
 _id_in = itemgetter(slice(3, 28))
-_NEWER = re.compile("[tTADFQX][02-9]_[0-9a-z_.-]*", re.ASCII)
-_ONE_ID = re.compile(_ID, re.ASCII)
-_ONE_WHO = re.compile(_WHO, re.ASCII)
-_ONE_WHY = re.compile(_WHY, re.ASCII)
 _OF_AN_ATTEMPT = re.compile(f"({_CLAIM}-{_WHO})[.]([a-z0-9_.-]+)", re.ASCII)
 _CHECKPOINT = re.compile("checkpoint-([0-9]{1,13})-([0-9a-f]{32})[.]safetensors", re.ASCII)
 _FILE = re.compile("[a-z][a-z0-9_-]{0,40}[.][a-z0-9]{1,16}", re.ASCII)
-_INHERITED = re.compile("inherit[2-9]?[.]safetensors", re.ASCII)
-_HASH = re.compile("[0-9a-f]{64}", re.ASCII)
 _CONFIG = re.compile("([0-9]{6})[.]json", re.ASCII)
 _LOG = re.compile("([a-z]+)(?:[.]([1-9][0-9]{0,8}))?[.]log", re.ASCII)
+
+
+def _matches(pattern: str) -> Callable[[str], bool]:
+    """Return a function that says whether a text matches the pattern completely."""
+    match = re.compile(pattern, re.ASCII).fullmatch
+    return lambda text: match(text) is not None
+
+
+is_id, is_who, _is_why = _matches(_ID), _matches(_WHO), _matches(_WHY)
+is_hash = _matches("[0-9a-f]{64}")
+"""Whether this is a SHA-256 in lower-case hexadecimal."""
+is_inherited = _matches("inherit[2-9]?[.]safetensors")
+"""Whether this file holds a parent's weights."""
+is_newer = _matches("[tTADFQX][02-9]_[0-9a-z_.-]*")
+"""Whether a foreign name differs from this grammar only in the version digit."""
 
 # IDs and shards.
 
@@ -106,7 +117,6 @@ def beside(one: str, other: str) -> str:
 
 
 def shard_name(number: int) -> str:
-    """Return the directory name of a shard."""
     return f"{number:04x}"
 
 
@@ -135,8 +145,6 @@ def _encode(i: Individual) -> str:
     if i.claim > MAX_CLAIM:
         raise ValueError(f"Individual {i.id} would reach claim {i.claim}; a name has room for {MAX_CLAIM}.")
     match i.state:
-        case State.STAGING:
-            return f"t1_{i.id}_{i.owner}"
         case State.TRAINING:
             return f"T1_{i.id}_{i.claim}_{i.strikes}_{i.owner}"
         case State.ALIVE:
@@ -147,8 +155,8 @@ def _encode(i: Individual) -> str:
             return f"F1_{i.id}_{i.claim}_{i.owner}-{i.why}"
         case State.QUARANTINED:
             return f"Q1_{i.id}_{i.owner}-{i.why}"
-        case State.COLLECTED:
-            return f"X1_{i.id}_{i.owner}"
+        case State.STAGING | State.COLLECTED:
+            return f"{i.state.value}1_{i.id}_{i.owner}"
 
 
 def _known(fitness: float | None) -> float:
@@ -193,11 +201,8 @@ def _parse_with_fitness(groups: tuple[str, ...]) -> Individual | None:
     # 1e999 reads as infinity and 0.50 would be written as 0.5: this program wrote neither.
     if fitness_text(fitness) != text or claim_of(attempt) > int(claim):
         return None
-    if not end:
-        return Individual(id=identity, state=State.ALIVE, claim=int(claim), attempt=attempt, fitness=fitness)
-    return Individual(
-        id=identity, state=State.DEAD, claim=int(claim), attempt=attempt, fitness=fitness, owner=end[0], why=end[1]
-    )
+    alive = Individual(id=identity, state=State.ALIVE, claim=int(claim), attempt=attempt, fitness=fitness)
+    return alive.ended(State.DEAD, *end) if end else alive
 
 
 def living(entries: Iterable[str]) -> list[str]:
@@ -210,34 +215,14 @@ def by_birth(entries: Iterable[str]) -> list[str]:
     return sorted(entries, key=_id_in)
 
 
-def is_newer(name: str) -> bool:
-    """Return whether a foreign name differs from this grammar only in the version digit."""
-    return _NEWER.fullmatch(name) is not None
-
-
-def is_id(text: str) -> bool:
-    """Return whether this can be an individual's ID."""
-    return _ONE_ID.fullmatch(text) is not None
-
-
-def is_who(text: str) -> bool:
-    """Return whether this can be a worker's ID."""
-    return _ONE_WHO.fullmatch(text) is not None
-
-
 def valid_why(why: str) -> str:
     """Return the word itself if it fits into a name."""
-    if _ONE_WHY.fullmatch(why) is None:
+    if not _is_why(why):
         raise ValueError(f"The reason '{why}' cannot be part of a name; use 1 to 12 lower-case letters.")
     return why
 
 
 # Files of an individual.
-
-
-def is_hash(text: str) -> bool:
-    """Return whether this is a SHA-256 in lower-case hexadecimal."""
-    return _HASH.fullmatch(text) is not None
 
 
 def is_file(text: str) -> bool:
@@ -278,11 +263,6 @@ def inherited_name(number: int) -> str:
     return f"inherit{number + 1 if number else ''}.safetensors"
 
 
-def is_inherited(name: str) -> bool:
-    """Return whether this file holds a parent's weights."""
-    return _INHERITED.fullmatch(name) is not None
-
-
 # Settings, logs and foreign entries.
 
 
@@ -292,12 +272,10 @@ def staged_name(random: bytes) -> str:
 
 
 def is_staged(name: str) -> bool:
-    """Return whether this is such a private name."""
     return name.startswith("new-")
 
 
 def config_name(version: int) -> str:
-    """Return the file of one version of the tunable settings."""
     return f"{version:06d}.json"
 
 
@@ -314,19 +292,16 @@ def log_name(kind: str, number: int) -> str:
 
 def log_numbers(entries: Iterable[str], kind: str) -> Iterator[int]:
     """Yield the number of each file of one kind of log."""
-    for name in entries:
-        found = _LOG.fullmatch(name)
+    for found in map(_LOG.fullmatch, entries):
         if found and found[1] == kind:
             yield int(found[2] or 0)
 
 
 def log_kind(name: str) -> str:
-    """Return the kind of a log file."""
     return name.partition(".")[0]
 
 
 def is_log(name: str, kinds: Sequence[str]) -> bool:
-    """Return whether this file is a log of one of these kinds."""
     return _LOG.fullmatch(name) is not None and log_kind(name) in kinds
 
 

@@ -1,16 +1,8 @@
 """A population kept in a directory that any number of workers share, on one machine or on many.
 
-    <experiment>/
-      experiment.json                                   manifest, published once
-      config/000001.json ...                            versions of the tunable settings
-      pop/<shard>/                                      the individuals; names.py describes their names
-          T1_<id>_<claim>_<strikes>_<who>/              one in training; contents.py describes what is inside
-      workers/<who>/                                    info.json, heartbeat, events.log, archive.log of that worker
-      quarantine/                                       a place for foreign entries
-      reserve                                           space that is released when the disk is full
-
-The only commit is one rename of one directory inside its shard. Everything else is prepared before it or follows from
-it, so a crash between any two system calls leaves either the old state or the new one, and at most some garbage.
+`docs/reference/store.md` describes the directory, and names.py the names in it. The only commit is one rename of one
+directory inside its shard. Everything else is prepared before it or follows from it, so a crash between any two system
+calls leaves either the old state or the new one, and at most some garbage.
 """
 
 from __future__ import annotations
@@ -18,24 +10,23 @@ from __future__ import annotations
 import contextlib
 import errno
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from genepool.errors import ConcurrencyError, GenepoolError, PopulationTooSmallError, StorageError
-from genepool.population.contract import Population
+from genepool.population.contract import Metrics, NamedData, Population
 from genepool.population.directory import manifest as manifests
 from genepool.population.directory import names
 from genepool.population.directory.contents import Damaged
 from genepool.population.directory.files import Files
 from genepool.population.directory.log import in_a_line
-from genepool.population.directory.manifest import DEFAULT_LEASE, Manifest
+from genepool.population.directory.manifest import DEFAULT_LEASE, Manifest, Settings
 from genepool.population.directory.survey import Survey
 from genepool.population.directory.view import DirectoryView
 from genepool.population.directory.workers import WorkerDirectory
-from genepool.population.directory.writer import Writer, check_result, stored_files
+from genepool.population.directory.writer import Writer, make_result
 from genepool.population.individual import STRIKES, Birth, Census, Checkpoint, Fossil, Individual, Result, State
 
 _ENDS = {State.DEAD: "kill", State.FAILED: "fail", State.QUARANTINED: "quarantine"}
@@ -66,15 +57,14 @@ class DirectoryPopulation(DirectoryView, Population):
         *,
         population_size: int,
         lease: float = DEFAULT_LEASE,
-        settings: Mapping[str, Any] | None = None,
-        tunable: Mapping[str, Any] | None = None,
+        settings: Settings | None = None,
+        tunable: Settings | None = None,
         files: Files | None = None,
     ) -> Manifest:
         """Publish an experiment in an existing directory; return its manifest, which may be another process's."""
         files = files or Files()
-        made = manifests.create_manifest(
-            files, str(path), population_size=population_size, lease=lease, settings=settings, tunable=tunable
-        )
+        chosen = {"settings": settings or {}, "tunable": tunable or {}}
+        made = manifests.create_manifest(files, str(path), population_size=population_size, lease=lease, **chosen)
         _prepare(files, str(path), made)
         return made
 
@@ -171,24 +161,11 @@ class DirectoryPopulation(DirectoryView, Population):
             self._writer.write_checkpoint(individual, checkpoint)
 
     def finish(
-        self,
-        individual: Individual,
-        *,
-        fitness: float,
-        metrics: Mapping[str, Any] | None = None,
-        files: Mapping[str, bytes] | None = None,
+        self, individual: Individual, *, fitness: float, metrics: Metrics | None = None, files: NamedData | None = None
     ) -> Individual:
         self._require_own(individual)
         files = files or {}
-        check_result(fitness, files)
-        result = Result(
-            id=individual.id,
-            attempt=individual.attempt,
-            fitness=float(fitness),
-            metrics=dict(metrics or {}),
-            files=stored_files(files),
-            finished=round(self._files.wall(), 3),
-        )
+        result = make_result(individual, fitness, metrics, files, round(self._files.wall(), 3))
         if self._tried == individual:
             # An earlier try failed. It may have succeeded after all; anything else that it left cannot be trusted.
             if (alive := self._adopted(individual)) is not None:
@@ -236,10 +213,7 @@ class DirectoryPopulation(DirectoryView, Population):
         return mine
 
     def _progressed(self, individual: Individual) -> bool:
-        try:
-            found = self._contents.checkpoints(individual)
-        except Damaged as damage:
-            raise self._met_damage(individual, damage) from damage
+        found = self._checked(self._contents.checkpoints, individual)
         steps = {attempt: step for step, attempt, _ in reversed(found)}
         mine = steps.pop(individual.attempt, -1)
         return mine > max(steps.values(), default=-1)
@@ -300,10 +274,6 @@ class DirectoryPopulation(DirectoryView, Population):
                 raise self._storage_error(error) from error
         self._worker.events.changed(what, new)
         return new
-
-    def _require_own(self, individual: Individual) -> None:
-        if individual.owner != self.who:
-            raise ConcurrencyError(f"Individual {individual.id} is trained by {individual.owner}; take it over first.")
 
     def _met_damage(self, individual: Individual, damage: Damaged) -> GenepoolError:
         self.quarantine(individual, damage.why)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -44,13 +44,11 @@ Send = Callable[[str, tuple[Any, ...], bool, LogLines], Answer]
 """Sends a call's name, arguments and durability to the server, with lines to append first. It waits for a server that
 is gone, and raises AnswerLost if the server goes away during the call."""
 
-LOOKING = frozenset({"list", "list_each", "load", "load_from", "free_bytes"})
-CHANGING = frozenset(
-    {
-        *("mkdir", "rename", "link", "unlink", "rmdir", "remove", "clear", "remove_tree", "spread"),
-        *("save", "overwrite", "begin_log", "append", "append_lasting", "fsync_dir"),
-    }
-)
+LOOKING = {"list", "list_each", "load", "load_from", "free_bytes"}
+CHANGING = {
+    *("mkdir", "rename", "link", "unlink", "rmdir", "remove", "clear", "remove_tree", "spread"),
+    *("save", "overwrite", "begin_log", "append", "append_lasting", "fsync_dir"),
+}
 
 
 class FileServer:
@@ -79,8 +77,8 @@ class FileServer:
         return Answer(value=value)
 
     def _check(self, arguments: tuple[Any, ...]) -> None:
-        paths = itertools.chain.from_iterable([a] if isinstance(a, str) else a for a in arguments if _holds_paths(a))
-        for path in paths:
+        texts = [each for each in arguments if isinstance(each, str)]
+        for path in itertools.chain(texts, *(each for each in arguments if isinstance(each, list))):
             inside = path == self._root or path.startswith(f"{self._root}/")
             if not inside or ".." in path.split("/"):
                 raise PermissionError(errno.EACCES, f"'{path}' is not below {self._root}")
@@ -102,8 +100,9 @@ class FileServer:
             files.close(descriptor)
 
 
-def _holds_paths(argument: object) -> bool:
-    return isinstance(argument, str | list)
+def _forwarded(way: str, name: str) -> Any:
+    """Return a method of ServedFiles that sends the call with its own arguments."""
+    return lambda self, *arguments: getattr(self, way)(name, *arguments)
 
 
 class ServedFiles(Files):
@@ -119,7 +118,10 @@ class ServedFiles(Files):
     def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
         lines = [*self._waiting]
         self._waiting.clear()  # sent once: if the answer is lost, they may have been written
-        return _value(self._send(name, arguments, self.safe, lines))
+        answer = self._send(name, arguments, self.safe, lines)
+        if answer.error:
+            raise OSError(answer.error, answer.words)
+        return answer.value
 
     def _look(self, name: str, *arguments: Any) -> Any:
         for _ in range(TRIES):
@@ -137,47 +139,16 @@ class ServedFiles(Files):
 
     # Names.
 
-    def list(self, path: str) -> list[str]:
-        found: list[str] = self._look("list", path)
-        return found
+    list, free_bytes = (_forwarded("_look", name) for name in ("list", "free_bytes"))
+    mkdir, rename, link, unlink = (_forwarded("_change", name) for name in ("mkdir", "rename", "link", "unlink"))
+    rmdir, remove, remove_tree = (_forwarded("_change", name) for name in ("rmdir", "remove", "remove_tree"))
+    fsync_dir, spread = (_forwarded("_change", name) for name in ("fsync_dir", "spread"))
 
-    def list_each(self, paths: Sequence[str]) -> Iterable[Sequence[str]]:
-        found: Iterable[Sequence[str]] = self._look("list_each", [*paths])
-        return found
+    def list_each(self, paths: Sequence[str]) -> Any:
+        return self._look("list_each", [*paths])
 
-    def mkdir(self, path: str) -> None:
-        self._change("mkdir", path)
-
-    def rename(self, source: str, target: str) -> None:
-        self._change("rename", source, target)
-
-    def link(self, source: str, target: str) -> None:
-        self._change("link", source, target)
-
-    def unlink(self, path: str) -> None:
-        self._change("unlink", path)
-
-    def rmdir(self, path: str) -> None:
-        self._change("rmdir", path)
-
-    def remove(self, path: str) -> None:
-        self._change("remove", path)
-
-    def clear(self, path: str, inside: Sequence[str]) -> Sequence[str]:
-        left: Sequence[str] = self._change("clear", path, [*inside])
-        return left
-
-    def remove_tree(self, path: str, depth: int = 0) -> None:
-        self._change("remove_tree", path)
-
-    def fsync_dir(self, path: str) -> None:
-        self._change("fsync_dir", path)
-
-    def spread(self, path: str) -> None:
-        self._change("spread", path)
-
-    def free_bytes(self, path: str) -> int:
-        return int(self._look("free_bytes", path))
+    def clear(self, path: str, inside: Sequence[str]) -> Any:
+        return self._change("clear", path, [*inside])
 
     # Contents.
 
@@ -216,12 +187,6 @@ class ServedFiles(Files):
         self._logs.pop(descriptor, None)
         if self._waiting:
             self._change("append", *self._waiting.pop())
-
-
-def _value(answer: Answer) -> Any:
-    if answer.error:
-        raise OSError(answer.error, answer.words)
-    return answer.value
 
 
 def _bounded(data: bytes) -> bytes:

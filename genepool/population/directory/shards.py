@@ -62,7 +62,6 @@ class Sweep(msgspec.Struct, kw_only=True):
     """`<shard>/<name>` of each entry whose name is not an individual's."""
 
     def census(self) -> Census:
-        """Count the individuals."""
         return Census.of(self.individuals, foreign=len(self.foreign))
 
 
@@ -74,8 +73,7 @@ class Shards:
     """All shard directories of one population."""
 
     def __init__(self, files: Files, path: str, count: int) -> None:
-        self._files = files
-        self._count = count
+        self._files, self._count = files, count
         self._paths = [f"{path}/{names.shard_name(number)}" for number in range(count)]
         self._by_tail: dict[str, str] = {}
         self._fullest = 0
@@ -101,14 +99,10 @@ class Shards:
 
     def find(self, identity: str) -> Individual | None:
         """Find one individual by listing its shard."""
-        for name in self._list(self.shard(identity)):
-            individual = names.parse(name)
-            if individual is not None and individual.id == identity:
-                return individual
-        return None
+        found = map(names.parse, self._list(self.shard(identity)))
+        return next((individual for individual in found if individual and individual.id == identity), None)
 
     def sweep(self) -> Sweep:
-        """List every shard."""
         return self.sweep_again({})[0]
 
     def sweep_again(self, known: Known) -> tuple[Sweep, Known]:
@@ -151,16 +145,14 @@ class Shards:
 
     def draw_from_all(self, rng: random.Random) -> Individual:
         """Draw from a listing of every shard, for a population that is small or of unknown size."""
-        candidates: list[tuple[int, str]] = []
-        for number, entries in enumerate(self._list_all()):
-            candidates.extend((number, name) for name in names.by_birth(names.living(entries)))
+        shards = enumerate(self._list_all())
+        candidates = [(number, name) for number, entries in shards for name in names.by_birth(names.living(entries))]
         while candidates:
             place = rng.randrange(len(candidates))
-            number, name = candidates[place]
+            number, name = candidates.pop(place)
             individual = self._parse(name, number)
             if individual is not None:
                 return individual
-            del candidates[place]
         raise PopulationTooSmallError("The population has no living individual to draw; create the first ones.")
 
     def invalidate_caches(self, identity: Iterator[str], who: str) -> None:
@@ -190,6 +182,4 @@ class Shards:
 
     def _parse(self, name: str, number: int) -> Individual | None:
         individual = names.parse(name)
-        if individual is None or self.shard(individual.id) != self._paths[number]:
-            return None
-        return individual
+        return individual if individual and self.shard(individual.id) == self._paths[number] else None

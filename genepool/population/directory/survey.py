@@ -28,9 +28,7 @@ class Survey:
     """The latest sweep and what follows from it."""
 
     def __init__(self, files: Files, shards: Shards, worker: WorkerDirectory) -> None:
-        self._files = files
-        self._shards = shards
-        self._worker = worker
+        self._files, self._shards, self._worker = files, shards, worker
         self._census = Census()
         self._next_at = float("-inf")
         self._training = self._alive = 0
@@ -93,7 +91,7 @@ class Survey:
         self._report(sweep.foreign)
         owned = [i for i in sweep.individuals if i.state in (State.TRAINING, State.STAGING, State.COLLECTED)]
         abandoned = [individual for individual in owned if self._worker.abandoned(individual)]
-        self._worker.forget_others({individual.owner for individual in owned})
+        self._worker.monitor.forget_others({individual.owner for individual in owned})
         self._orphans = {i.id: i for i in abandoned if i.state is State.TRAINING}
         dead = {i.id: i for i in sweep.individuals if i.state in (State.DEAD, State.FAILED)}
         # The worker that killed an individual collects it soon; one that two sweeps have shown waits for another.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from genepool.errors import DataError, GenepoolError, StorageError
 from genepool.population.contract import PopulationView
@@ -17,6 +17,8 @@ from genepool.population.directory.manifest import Manifest, read_manifest
 from genepool.population.directory.shards import Known, Shards, Sweep
 from genepool.population.directory.workers import WorkerFiles
 from genepool.population.individual import Birth, Census, Checkpoint, Fossil, Individual, Result, State
+
+T = TypeVar("T")
 
 
 class DirectoryView(PopulationView):
@@ -60,51 +62,36 @@ class DirectoryView(PopulationView):
     # Reading.
 
     def read_birth(self, individual: Individual) -> Birth:
-        try:
-            return self._contents.birth(individual)
-        except Damaged as damage:
-            raise self._met_damage(individual, damage) from damage
+        return self._checked(self._contents.birth, individual)
 
     def read_result(self, individual: Individual) -> Result:
-        try:
-            return self._contents.result(individual)
-        except Damaged as damage:
-            raise self._met_damage(individual, damage) from damage
+        return self._checked(self._contents.result, individual)
 
     def weights(self, individual: Individual) -> bytes | None:
         result = self.read_result(individual)
-        return self._stored(individual, result, names.WEIGHTS) if names.WEIGHTS in result.files else None
+        if names.WEIGHTS not in result.files:
+            return None
+        return self._checked(self._contents.stored, individual, result, names.WEIGHTS)
 
     def verify(self, individual: Individual) -> None:
         """Read every file of an ALIVE or DEAD individual's result; raise if one does not match its hash."""
         result = self.read_result(individual)
         for name in result.files:
-            self._stored(individual, result, name)
-
-    def _stored(self, individual: Individual, result: Result, name: str) -> bytes:
-        try:
-            return self._contents.stored(individual, result, name)
-        except Damaged as damage:
-            raise self._met_damage(individual, damage) from damage
+            self._checked(self._contents.stored, individual, result, name)
 
     def inherited_weights(self, individual: Individual) -> tuple[bytes, ...]:
         birth = self._birth_of_own(individual) or self.read_birth(individual)
         if individual.state is not State.TRAINING:
             return ()  # removed after training, so missing files are not damage
-        try:
-            return tuple(self._contents.inherited(individual, *each) for each in enumerate(birth.inherits))
-        except Damaged as damage:
-            raise self._met_damage(individual, damage) from damage
+        inherits = enumerate(birth.inherits)
+        return tuple(self._checked(self._contents.inherited, individual, *each) for each in inherits)
 
     def _birth_of_own(self, individual: Individual) -> Birth | None:
         """Return the record of an individual that this process has just created."""
         return None
 
     def checkpoint(self, individual: Individual) -> Checkpoint | None:
-        try:
-            return self._contents.checkpoint(individual)
-        except Damaged as damage:
-            raise self._met_damage(individual, damage) from damage
+        return self._checked(self._contents.checkpoint, individual)
 
     def fossils(self) -> Iterator[Fossil]:
         try:
@@ -124,6 +111,12 @@ class DirectoryView(PopulationView):
     def worker(self, who: str) -> WorkerFiles:
         """Return the files that a worker has published about itself."""
         return WorkerFiles(self._files, f"{self._root}/workers/{who}")
+
+    def _checked(self, read: Callable[..., T], individual: Individual, *arguments: Any) -> T:
+        try:
+            return read(individual, *arguments)
+        except Damaged as damage:
+            raise self._met_damage(individual, damage) from damage
 
     def _met_damage(self, individual: Individual, damage: Damaged) -> GenepoolError:
         return DataError(f"Individual {individual.id} is damaged: {damage}; see `genepool check`.")

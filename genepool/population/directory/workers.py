@@ -36,8 +36,7 @@ class HeartbeatTimer:
 
     def __init__(self, lease: float, now: float) -> None:
         self._lease = lease
-        self._last = now
-        self._steady_since = now
+        self._last = self._steady_since = now
         self._progress: tuple[str, int] | None = None
         self._count = 0
 
@@ -68,8 +67,7 @@ class HeartbeatMonitor:
     """Observes the heartbeats of other workers."""
 
     def __init__(self, read: Callable[[str], bytes], lease: float) -> None:
-        self._read = read
-        self._lease = lease
+        self._read, self._lease = read, lease
         self._seen: dict[str, _Observation] = {}
 
     def unchanged_for(self, who: str, now: float) -> float:
@@ -119,7 +117,6 @@ class WorkerFiles:
             return b""
 
     def info(self) -> Info | None:
-        """Return the worker's description of itself."""
         try:
             return msgspec.json.decode(self._files.load(f"{self._directory}/{INFO}", _INFO_BYTES), type=Info)
         except (OSError, msgspec.MsgspecError):
@@ -130,13 +127,11 @@ class WorkerDirectory:
     """The directory of this process's worker, and its view of the other workers."""
 
     def __init__(self, files: Files, workers: str, lease: float) -> None:
-        self._files = files
-        self._workers = workers
-        self._lease = lease
+        self._files, self._workers, self._lease = files, workers, lease
         self.who = self._claim()
         self._directory = f"{workers}/{self.who}"
         self._timer = HeartbeatTimer(lease, files.monotonic())
-        self._monitor = HeartbeatMonitor(self._read_heartbeat, lease)
+        self.monitor = HeartbeatMonitor(self._read_heartbeat, lease)
         self.events = EventLog(files, self._directory)
         self.archive = Archive(files, self._directory)
         self._introduce()
@@ -151,9 +146,8 @@ class WorkerDirectory:
             except FileExistsError:
                 continue
             except OSError as error:
-                raise StorageError(
-                    f"{self._workers} cannot be written: {error}; check the mount and its permissions."
-                ) from error
+                message = f"{self._workers} cannot be written: {error}; check the mount and its permissions."
+                raise StorageError(message) from error
         raise StorageError(f"No free worker ID was found in {self._workers}; the source of randomness repeats itself.")
 
     def _introduce(self) -> None:
@@ -179,24 +173,16 @@ class WorkerDirectory:
             return b"" if error.errno == errno.ENOENT else self._files.urandom(8)
 
     def abandoned(self, individual: Individual) -> bool:
-        """Return whether this worker may take an individual from its owner.
-
-        It may if it is the owner itself, if there is none, or if the owner has been silent for a full lease.
-        """
+        """Return whether it has no owner, belongs to this worker, or its owner has been silent for a full lease."""
         if individual.state not in (State.TRAINING, State.STAGING, State.COLLECTED):
             return False
         if individual.owner in (FREE, self.who):
             return True
         now = self._files.monotonic()
         # Both are always evaluated: reading the heartbeat is what starts the lease.
-        silence, steady = self._monitor.unchanged_for(individual.owner, now), self._timer.steady_for(now)
+        silence, steady = self.monitor.unchanged_for(individual.owner, now), self._timer.steady_for(now)
         return min(silence, steady) >= self._lease
 
-    def forget_others(self, owners: set[str]) -> None:
-        """Stop observing workers that own nothing."""
-        self._monitor.forget_others(owners)
-
     def close(self) -> None:
-        """Close the open files."""
         self.events.close()
         self.archive.close()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
 from genepool.errors import ConcurrencyError
+from genepool.population.contract import Metrics, NamedData
 from genepool.population.directory import names
 from genepool.population.directory.contents import LARGEST_FILE, sha256
 from genepool.population.directory.files import NO_LINKS, Files
@@ -20,26 +21,32 @@ from genepool.population.directory.shards import Shards, commit
 from genepool.population.individual import Birth, Checkpoint, Individual, Result, StoredFile
 
 
-def stored_files(files: Mapping[str, bytes]) -> dict[str, StoredFile]:
-    """Return the entries of a result for its files."""
+def stored_files(files: NamedData) -> dict[str, StoredFile]:
     return {name: StoredFile(sha256=sha256(data), size=len(data)) for name, data in files.items()}
 
 
-def check_result(fitness: float, files: Mapping[str, bytes]) -> None:
-    """Refuse a result that would look like damage later."""
+def make_result(mine: Individual, fitness: float, metrics: Metrics | None, files: NamedData, finished: float) -> Result:
+    """Return the result of the owner's attempt; refuse one that would look like damage later."""
     if not math.isfinite(fitness):
         raise ValueError(f"The fitness {fitness} is not finite; use 0.0 for a training that diverged.")
     for name in files:
         if not names.is_file(name):
             raise ValueError(f"An attempt cannot hold a file called '{name}'; use lower-case letters and one suffix.")
+    return Result(
+        id=mine.id,
+        attempt=mine.attempt,
+        fitness=float(fitness),
+        metrics=dict(metrics or {}),
+        files=stored_files(files),
+        finished=finished,
+    )
 
 
 class Writer:
     """Writes the files of one worker's individuals."""
 
     def __init__(self, files: Files, shards: Shards) -> None:
-        self._files = files
-        self._shards = shards
+        self._files, self._shards = files, shards
         self.spare: Individual | None = None
         """A collected individual whose empty directory the next child gets: some file systems create one slowly."""
 
@@ -86,7 +93,7 @@ class Writer:
         for old in older:
             self._files.remove(f"{path}/{old}")
 
-    def write_result(self, individual: Individual, result: Result, files: Mapping[str, bytes]) -> None:
+    def write_result(self, individual: Individual, result: Result, files: NamedData) -> None:
         """Write all files of the owner's attempt, then the result that binds them."""
         path, attempt = self._shards.path(individual), individual.attempt
         for name, data in files.items():
@@ -111,7 +118,6 @@ class Writer:
             self._files.remove_tree(f"{path}/{names.of_attempt(individual.attempt, part)}")
 
     def write_reason(self, individual: Individual, reason: str) -> None:
-        """Write the sentence that goes with FAILED."""
         name = names.of_attempt(individual.attempt, names.FAILURE)
         self._files.save(f"{self._shards.path(individual)}/{name}", msgspec.json.encode(reason))
 
@@ -152,7 +158,6 @@ class Writer:
 
 
 def _is_checkpoint(name: str, attempt: str) -> bool:
-    """Return whether this is a checkpoint of the attempt, complete or not."""
     found = names.parse_of_attempt(name)
     return found is not None and found[0] == attempt and _is_of_training(found[1])
 

@@ -45,10 +45,16 @@ class Images(Dataset[Sample]):
 
 
 def read(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    records = np.concatenate(
-        [np.fromfile(folder / f"data_batch_{n}.bin", np.uint8).reshape(-1, 3073) for n in range(1, 6)]
-    )
+    files = [folder / f"data_batch_{number}.bin" for number in range(1, 6)]
+    records = np.concatenate([np.fromfile(file, np.uint8).reshape(-1, 3073) for file in files])
     return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]
+
+
+def accuracy(model: nn.Module, images: Images, batch: int) -> float:
+    model.eval()
+    with torch.no_grad():
+        right = sum(int((model(x).argmax(1) == answers).sum()) for x, answers in DataLoader(images, batch_size=batch))
+    return right / len(images)
 
 
 def main(folder: Path, name: str, steps: int) -> None:
@@ -67,14 +73,10 @@ def main(folder: Path, name: str, steps: int) -> None:
             done += 1
             if done == steps:
                 break
-    model.eval()
-    right = 0
-    with torch.no_grad():
-        for images, answers in DataLoader(validation, batch_size=50):
-            right += int((model(images).argmax(1) == answers).sum())
+    right = accuracy(model, validation, batch=50)
     with tempfile.NamedTemporaryFile(suffix=".pt") as file:
         torch.save(model.state_dict(), file.name)
-    sys.stdout.write(f"{right / len(validation)}\n")
+    sys.stdout.write(f"{right}\n")
 
 
 if __name__ == "__main__":

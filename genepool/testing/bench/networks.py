@@ -6,7 +6,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -23,26 +22,30 @@ class BenchNetwork(NamedTuple):
     """One network in both forms."""
 
     dna: DNA
-    plain: Callable[[], nn.Module]
+    plain: Callable[[], Plain]
 
 
-class Chain(nn.Module):
-    """Convolutions with batch normalisation and rectifier, then pooling and a linear layer."""
+class Plain(nn.Module):
+    """Features, then pooling and a linear layer."""
 
-    def __init__(self, layers: Layers) -> None:
+    def __init__(self, channels: int, *features: nn.Module) -> None:
         super().__init__()
-        blocks: list[nn.Module] = []
-        before = 3
-        for channels, stride in layers:
-            conv = nn.Conv2d(before, channels, 3, stride, padding=1, bias=False)
-            blocks += [conv, nn.BatchNorm2d(channels, eps=0.001), nn.ReLU(inplace=True)]
-            before = channels
-        self.body = nn.Sequential(*blocks)
-        self.head = nn.Linear(before, 10)
+        self.features, self.head = nn.Sequential(*features), nn.Linear(channels, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.head(self.body(x).mean((2, 3)))
+        scores: Tensor = self.head(self.features(x).mean((2, 3)))
         return scores
+
+
+def plain_chain(layers: Layers) -> Plain:
+    """Return convolutions with batch normalisation and rectifier."""
+    blocks: list[nn.Module] = []
+    before = 3
+    for channels, stride in layers:
+        conv = nn.Conv2d(before, channels, 3, stride, padding=1, bias=False)
+        blocks += [conv, nn.BatchNorm2d(channels, eps=0.001), nn.ReLU(inplace=True)]
+        before = channels
+    return Plain(before, *blocks)
 
 
 class Block(nn.Module):
@@ -66,23 +69,14 @@ class Block(nn.Module):
         return x + y
 
 
-class ResNet20(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        widths = (16, 16, 16, 16, 32, 32, 32, 64, 64, 64)
-        self.first = nn.Conv2d(3, 16, 3, padding=1, bias=False)
-        self.blocks = nn.Sequential(*(Block(a, b) for a, b in pairwise(widths)))
-        self.last = nn.BatchNorm2d(64, eps=0.001)
-        self.head = nn.Linear(64, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = functional.relu_(self.last(self.blocks(self.first(x))))
-        scores: Tensor = self.head(x.mean((2, 3)))
-        return scores
+def plain_resnet_20() -> Plain:
+    first = nn.Conv2d(3, 16, 3, padding=1, bias=False)
+    blocks = [Block(*widths) for widths in pairwise((16, 16, 16, 16, 32, 32, 32, 64, 64, 64))]
+    return Plain(64, first, *blocks, nn.BatchNorm2d(64, eps=0.001), nn.ReLU(inplace=True))
 
 
 def chain(layers: Layers) -> DNA:
-    """Return `Chain` as DNA."""
+    """Return `plain_chain` as DNA."""
     vertices, edges, top, before = [INPUT], [], INPUT.id, 3
     for i, (channels, stride) in enumerate(layers):
         vertices.append(Vertex(id=f"v{i}", type="bn_relu"))
@@ -94,15 +88,9 @@ def chain(layers: Layers) -> DNA:
 
 
 NETWORKS: dict[str, BenchNetwork] = {
-    "linear": BenchNetwork(initial(), lambda: Chain(())),
-    "one convolution": BenchNetwork(chain(((16, 1),)), lambda: Chain(((16, 1),))),
-    "six convolutions": BenchNetwork(chain(SIX), lambda: Chain(SIX)),
-    "resnet-20": BenchNetwork(zoo("resnet-20"), ResNet20),
-    "wide": BenchNetwork(chain(WIDE), lambda: Chain(WIDE)),
+    "linear": BenchNetwork(initial(), lambda: plain_chain(())),
+    "one convolution": BenchNetwork(chain(((16, 1),)), lambda: plain_chain(((16, 1),))),
+    "six convolutions": BenchNetwork(chain(SIX), lambda: plain_chain(SIX)),
+    "resnet-20": BenchNetwork(zoo("resnet-20"), plain_resnet_20),
+    "wide": BenchNetwork(chain(WIDE), lambda: plain_chain(WIDE)),
 }
-
-
-def channels_last(network: nn.Module) -> nn.Module:
-    """Change to the memory layout that is fastest on CPUs."""
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return network

@@ -24,8 +24,8 @@ from genepool.data import Dataset, open_source, prepare
 from genepool.dna import DNA, Shape, requirements, shapes
 from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.nn import Model, TorchEvaluator, TrainingRun, is_mixed, prepare_process
-from genepool.testing.bench.baseline import Images, read
-from genepool.testing.bench.networks import NETWORKS, Block, Chain, ResNet20, channels_last
+from genepool.testing.bench.baseline import Images, accuracy, read
+from genepool.testing.bench.networks import NETWORKS, Block, Plain
 
 BATCH = 50
 KERNELS = " kernels"
@@ -72,7 +72,7 @@ def steps_per_second(name: str, seconds: float) -> tuple[float, float]:
         step()
     while sum(times) < seconds:
         for i, step in enumerate(contest):
-            done, spent = _run_briefly(step)
+            done, spent = _repeated(step, 0.25)
             counts[i] += done
             times[i] += spent
     return counts[0] / times[0], counts[1] / times[1]
@@ -80,22 +80,17 @@ def steps_per_second(name: str, seconds: float) -> tuple[float, float]:
 
 def _training(name: str, mixed: bool) -> TrainingRun:
     model = Model(NETWORKS[name].dna, images().image, 10, torch.Generator().manual_seed(0))
-    return TrainingRun(
-        model,
-        images(),
-        Training(steps=10**9, precision="mixed" if mixed else "float32"),
-        seed=0,
-        device=torch.device("cpu"),
-    )
+    training = Training(steps=10**9, precision="mixed" if mixed else "float32")
+    return TrainingRun(model, images(), training, seed=0, device=torch.device("cpu"))
 
 
-def _run_briefly(step: Callable[[], object]) -> tuple[int, float]:
+def _repeated(work: Callable[[], object], seconds: float) -> tuple[int, float]:
+    """Repeat work for some time; return how often it was done and how long that took."""
     done, started = 0, time.perf_counter()
-    while True:
-        step()
+    while (spent := time.perf_counter() - started) < seconds:
+        work()
         done += 1
-        if (spent := time.perf_counter() - started) > 0.25:
-            return done, spent
+    return done, spent
 
 
 def gflops(name: str, seconds: float) -> float:
@@ -113,10 +108,7 @@ def gflops(name: str, seconds: float) -> float:
         flops = needs.training.convolution + needs.training.matrix
     for _ in range(3):
         work()
-    done, started = 0, time.perf_counter()
-    while (spent := time.perf_counter() - started) < seconds:
-        work()
-        done += 1
+    done, spent = _repeated(work, seconds)
     return done * flops / spent / 1e9
 
 
@@ -171,12 +163,7 @@ def plain(folder: Path, seed: int, steps: int = STEPS) -> float:
         nn.functional.cross_entropy(network(pictures), answers).backward()
         optimiser.step()
         rate.step()
-    network.eval()
-    right = 0
-    with torch.no_grad():
-        for pictures, answers in DataLoader(Images(pixels[:VALIDATION], labels[:VALIDATION], False), batch_size=100):
-            right += int((network(pictures).argmax(1) == answers).sum())
-    return right / VALIDATION
+    return accuracy(network, Images(pixels[:VALIDATION], labels[:VALIDATION], False), batch=100)
 
 
 def _initialise(network: nn.Module) -> None:
@@ -192,16 +179,15 @@ def _initialise(network: nn.Module) -> None:
             nn.init.zeros_(module.bias)
 
 
-def tuned_step(network: nn.Module, data: Dataset, *, mixed: bool) -> Callable[[], None]:
+def tuned_step(network: Plain, data: Dataset, *, mixed: bool) -> Callable[[], None]:
     """Return one training step of a loop tuned by hand for one network, without DNA.
 
     It is what an expert would write: one thread, channels-last, the data set as one padded array, batches by one
     gather, mirrored by torch and not by NumPy, pooling in the form whose gradient is fast, four `foreach` calls for the
     update, and bfloat16 for all but the classifier on CPUs that are faster with it.
     """
-    network = channels_last(network).train()
-    features, head = _parts(network)
-    batch = _batches(data)
+    network.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+    features, head, batch = network.features, network.head, _batches(data)
     parameters: list[Tensor] = list(network.parameters())
     velocity = [torch.zeros_like(p) for p in parameters]
     decayed = [i for i, p in enumerate(parameters) if p.ndim > 1]
@@ -210,9 +196,9 @@ def tuned_step(network: nn.Module, data: Dataset, *, mixed: bool) -> Callable[[]
         images, labels = batch()
         if mixed:
             with torch.autocast("cpu", torch.bfloat16):
-                pooled = features(images).float()
+                pooled = _pool(features(images)).float()
         else:
-            pooled = features(images)
+            pooled = _pool(features(images))
         loss = functional.cross_entropy(head(pooled), labels)
         gradients = torch.autograd.grad(loss, parameters)
         with torch.no_grad():
@@ -222,16 +208,6 @@ def tuned_step(network: nn.Module, data: Dataset, *, mixed: bool) -> Callable[[]
             torch._foreach_add_(parameters, velocity, alpha=-0.1)
 
     return step
-
-
-def _parts(network: nn.Module) -> tuple[Callable[[Tensor], Tensor], nn.Module]:
-    """Return the function of the pooled features, and the classifier."""
-    if isinstance(network, Chain):
-        body = network.body
-        return lambda x: _pool(body(x)), network.head
-    assert isinstance(network, ResNet20)
-    first, blocks, last = network.first, network.blocks, network.last
-    return lambda x: _pool(functional.relu_(last(blocks(first(x))))), network.head
 
 
 def _pool(x: Tensor) -> Tensor:

@@ -67,18 +67,18 @@ class Benchmark:
                 self._steps(pool, number)
                 self._matrix_multiplication(pool, number)
             accuracy = {} if self._quick else self._accuracy(pool)
+        medians = {name: statistics.median(values) for name, values in self.found.items()}
         return {
             "repetitions": self._repetitions,
             "mixed": self.mixed,
-            "medians": {name: statistics.median(values) for name, values in self.found.items()},
+            "medians": medians,
             "rounds": dict(self.found),
             "accuracy": accuracy,
-            "bars": self._bars(),
+            "bars": self._bars(medians),
         }
 
     def _wanted(self) -> list[tuple[str, int]]:
-        few = [("linear", 100), ("one convolution", 100)]
-        return few if self._quick else list(INDIVIDUALS)
+        return [("linear", 100), ("one convolution", 100)] if self._quick else list(INDIVIDUALS)
 
     def _individuals(self, pool: ProcessPoolExecutor, number: int) -> None:
         for name, steps in self._wanted():
@@ -133,23 +133,16 @@ class Benchmark:
     def _both(self, pool: ProcessPoolExecutor, name: str) -> float:
         return sum(job.result() for job in [pool.submit(rounds.gflops, name, self._seconds) for _ in range(CORES)])
 
-    def _bars(self) -> list[dict[str, Any]]:
-        median = {name: statistics.median(values) for name, values in self.found.items()}
+    def _bars(self, median: dict[str, float]) -> list[dict[str, Any]]:
         bars = []
         for name, steps in self._wanted():
             ratio = median[f"baseline {name} {steps}"] / median[f"individual {name} {steps}"]
             bars.append(_bar(f"baseline: {name}, {steps} steps", ratio, INDIVIDUALS[name, steps]))
-        for name in NETWORKS:
-            bars.append(_bar(f"a hand-tuned loop: {name}", median[f"tuned {name}"], TUNED))
-        for name, wanted in LIMIT.items():
-            bars.append(_bar(f"matrix multiplication: {name}", median[f"limit {name}"], wanted))
+        bars += [_bar(f"a hand-tuned loop: {name}", median[f"tuned {name}"], TUNED) for name in NETWORKS]
+        bars += [_bar(f"matrix multiplication: {name}", median[f"limit {name}"], bar) for name, bar in LIMIT.items()]
         for name, most in OVERHEAD.items():
-            if (name, 100) not in self._wanted():
-                continue
-            share = median[f"overhead {name} 100"]
-            bars.append(
-                {"what": f"overhead, at most: {name}, 100 steps", "ratio": share, "bar": most, "met": share <= most}
-            )
+            if (share := median.get(f"overhead {name} 100")) is not None:
+                bars.append(_bar(f"overhead, at most: {name}, 100 steps", share, most) | {"met": share <= most})
         return bars
 
 
@@ -164,8 +157,7 @@ class _Counting:
     """An evaluator that counts the trainings of another one."""
 
     def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
-        self.count, self.stepping = 0, 0.0
+        self._evaluator, self.count, self.stepping = evaluator, 0, 0.0
 
     def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
         assert request.inherited, "individuals must be measured with inherited weights"
@@ -193,17 +185,15 @@ def train_individuals(name: str, steps: int, count: int, precision: str) -> tupl
 
 
 def _settings(steps: int, precision: str) -> Settings:
-    return changed(
-        Settings(),
-        {
-            "data.source": "cifar-10",
-            "population.size": POPULATION,
-            "breeding.odds": {"identity": 1.0},
-            "training.steps": steps,
-            "training.precision": precision,
-            "training.validation_images": IMAGES_PER_STEP * steps,
-        },
-    )
+    different = {
+        "data.source": "cifar-10",
+        "population.size": POPULATION,
+        "breeding.odds": {"identity": 1.0},
+        "training.steps": steps,
+        "training.precision": precision,
+        "training.validation_images": IMAGES_PER_STEP * steps,
+    }
+    return changed(Settings(), different)
 
 
 def _seed(worker: Worker, dna: DNA) -> None:
