@@ -1,8 +1,7 @@
 """ImageClassifier: evolution behind scikit-learn's interface. Images and labels in, a trained classifier out.
 
 It follows scikit-learn's conventions for estimators without importing scikit-learn: parameters are stored as given and
-checked in `fit`; names of fitted attributes end in an underscore. tests/test_sklearn_checks.py runs scikit-learn's own
-checks, which fit tables of numbers, on tables painted as images.
+checked in `fit`; names of fitted attributes end in an underscore.
 """
 
 from __future__ import annotations
@@ -47,6 +46,15 @@ class _Note(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[bool | int | float | str, ...]
 
 
+@contextmanager
+def _value_errors() -> Iterator[None]:
+    """Turn errors about given arrays into ValueErrors, as users of NumPy and scikit-learn expect."""
+    try:
+        yield
+    except DataError as error:
+        raise ArrayError(str(error)) from None
+
+
 class ImageClassifier:
     """Evolves a classifier of images.
 
@@ -73,13 +81,8 @@ class ImageClassifier:
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
-        self.time = time
-        self.preset = preset
-        self.settings = settings
-        self.directory = directory
-        self.plugins = plugins
-        self.random_state = random_state
-        self.verbose = verbose
+        self.time, self.preset, self.settings, self.directory = time, preset, settings, directory
+        self.plugins, self.random_state, self.verbose = plugins, random_state, verbose
 
     # -- parameters, as scikit-learn expects them ----------------------------------------------------------------------
 
@@ -117,22 +120,17 @@ class ImageClassifier:
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
+    @_value_errors()
     def fit(self, X: ArrayLike | str | os.PathLike[str], y: ArrayLike | None = None) -> ImageClassifier:  # noqa: N803
         """Evolve on images and their labels, or on a folder, a .npz file or a data set's name.
 
         Ctrl-C ends it early with the best network so far; with a `directory`, another `fit` continues from there.
         """
-        with _value_errors():
-            return self._fit(X, y)
-
-    def _fit(self, X: Any, y: ArrayLike | None) -> ImageClassifier:  # noqa: N803
         load_plugins(self.plugins)
-        by_path = isinstance(X, (str, os.PathLike))
-        experiment, classes, scale = self._of_path(X, y) if by_path else self._of_arrays(X, y)
+        experiment, classes, scale = self._of_path(X, y) if isinstance(X, (str, os.PathLike)) else self._of_arrays(X, y)
         self._evolve(experiment)
         model = experiment.model()
-        self.facts_, self._network = model.facts, model.network
-        self._scale = scale
+        self.facts_, self._network, self._scale = model.facts, model.network, scale
         self.classes_ = np.array(self.facts_.classes) if classes is None else classes
         return self
 
@@ -195,13 +193,10 @@ class ImageClassifier:
 
     # -- predicting ----------------------------------------------------------------------------------------------------
 
+    @_value_errors()
     def predict_proba(self, X: Any) -> NDArray[np.float32]:  # noqa: N803
         """The probability of each class, in the order of `classes_`, for images or for image files and folders."""
         facts, network = self._fitted()
-        with _value_errors():
-            return self._probabilities(X, facts, network)
-
-    def _probabilities(self, X: Any, facts: Facts, network: Network) -> NDArray[np.float32]:  # noqa: N803
         if isinstance(X, (str, os.PathLike)):
             X = [X]  # noqa: N806
         if isinstance(X, (list, tuple)) and X and all(isinstance(place, (str, os.PathLike)) for place in X):
@@ -216,10 +211,10 @@ class ImageClassifier:
         probabilities = self.predict_proba(X)  # first, because it checks that the classifier is fitted
         return np.asarray(self.classes_[probabilities.argmax(1)])
 
+    @_value_errors()
     def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:  # noqa: N803
         """The share of images that are classified correctly; y is not needed for a folder with one folder per class."""
-        with _value_errors():
-            labels = self._labels_below(X) if y is None else np.asarray(y)
+        labels = self._labels_below(X) if y is None else np.asarray(y)
         right = self.predict(X) == labels
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
@@ -229,9 +224,8 @@ class ImageClassifier:
             raise DataError("It requires y, a label for each image; only a folder of folders contains its labels.")
         labels = [path.parent.name for path in image_files([Path(folder)])]
         if unknown := sorted(set(labels) - set(map(str, self.classes_))):
-            raise DataError(
-                f"'{shown(unknown[0])}' in '{shown(Path(folder))}' is not a class that was fitted; rename it."
-            )
+            name, place = shown(unknown[0]), shown(Path(folder))
+            raise DataError(f"'{name}' in '{place}' is not a class that was fitted; rename it.")
         return np.array(labels)
 
     def _fitted(self) -> tuple[Facts, Network]:
@@ -311,22 +305,13 @@ def _not_fitted(text: str) -> NotFittedError:
     return error
 
 
-@contextmanager
-def _value_errors() -> Iterator[None]:
-    """Turn errors about given arrays into ValueErrors, as users of NumPy and scikit-learn expect."""
-    try:
-        yield
-    except DataError as error:
-        raise ArrayError(str(error)) from None
-
-
 def _labels_and_classes(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """Labels as a data source takes them, and the classes as the user writes them; warns about a column vector."""
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         theirs = sys.modules.get("sklearn.exceptions")
         kind = UserWarning if theirs is None else theirs.DataConversionWarning
-        warnings.warn("A column-vector y was passed when a 1d array was expected; write y.ravel().", kind, stacklevel=4)
+        warnings.warn("A column-vector y was passed when a 1d array was expected; write y.ravel().", kind, stacklevel=5)
         labels = labels[:, 0]
     return plain_labels(labels)
 

@@ -1,24 +1,11 @@
 """Every exception that Genepool raises on purpose.
 
     GenepoolError
-      StepAbandoned               the worker drops this step and continues
-        ConcurrencyError          another worker changed the individual first
-        StorageError              the disk is full, unwritable or failing; retried later
-        PopulationTooSmallError   there are not two individuals to compare
-        MutationError             this mutation cannot act on this DNA
-      InvalidDNAError             a DNA that breaks a rule of the encoding
-      UnreachableError            an architecture that mutations cannot reach
-      SettingsError               an unknown name or a value that is not allowed
-      DataError                   a file of images, labels or weights that cannot be used
-        ArrayError                images or labels in arrays (also a ValueError)
-      TrainingError               a network that could not be trained: a result, not a crash
-        ModelTooLargeError        over a limit, or out of memory
-        DivergedError             the loss is not finite
-      NotFittedError              a classifier was used before it was fitted
-      ExportError                 a model that cannot be written, or differs from the original
-      EngineError                 Ray, a scheduler or a node that cannot be used
-      PopulationFormatError       a directory that is no experiment, or has another format
-      MissingDependencyError      an optional package is not installed (also an ImportError)
+      StepAbandoned: ConcurrencyError, StorageError, PopulationTooSmallError, MutationError
+      TrainingError: ModelTooLargeError, DivergedError
+      DataError: ArrayError
+      InvalidDNAError, UnreachableError, SettingsError, NotFittedError, ExportError, EngineError
+      PopulationFormatError, MissingDependencyError
 
 Each message is one sentence that says what, where and what to do; the command line prints it and exits with 2.
 """
@@ -82,7 +69,7 @@ class ArrayError(DataError, ValueError):
 
 
 class TrainingError(GenepoolError):
-    """A network could not be trained; its individual gets fitness 0 and this reason."""
+    """A network could not be trained; its individual gets fitness 0 and this reason: a result, not a crash."""
 
 
 class ModelTooLargeError(TrainingError):
@@ -110,4 +97,4 @@ class PopulationFormatError(GenepoolError):
 
 
 class MissingDependencyError(GenepoolError, ImportError):
-    """An optional dependency is missing; the message names the extra to install."""
+    """An optional dependency is missing; the message names the extra to install. An ImportError too."""

@@ -150,7 +150,10 @@ class Evaluator(Protocol):
 
     def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
         """Train and validate a network; one too large, diverging or out of memory is a result, not an exception."""
-        ...
+
+
+Evaluators = Callable[[int], Evaluator]
+"""A version of the settings -> the evaluator of individuals born under it."""
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):

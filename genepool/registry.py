@@ -1,13 +1,8 @@
 """Things that users choose by name, the plugins that add to them, and names that are imported on first use.
 
-A registry maps names to objects. This package and plugins fill it by decorator. Other packages may add single objects
-through an entry point, which is loaded only when its name is used, so that a broken package affects only its users.
-
-A plugin is a module whose import registers mutations, selections, schedules or data sets. Only the command line
-(`--plugin`), the environment (GENEPOOL_PLUGINS) and installed packages (entry point group `genepool.registry`) can name
-one. An experiment's directory never brings code: the names in its settings are looked up among those that this process
-has, and are never imported as a module, file or path. A package installed while a worker runs is found when the
-settings change (`forget_installed`).
+A registry is filled by decorator, by this package and by plugins, or by another package's entry point, which is loaded
+only when its name is used. Plugins are named by the command line, the environment and installed packages; the names in
+an experiment's settings are only looked up, never imported.
 """
 
 from __future__ import annotations
@@ -72,8 +67,7 @@ def _load_file(path: Path) -> None:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError("it is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -132,8 +126,7 @@ class Registry(Generic[T]):
     """A mapping from names to objects; each name can be registered only once."""
 
     def __init__(self, noun: str, group: str) -> None:
-        self.noun = noun
-        self.group = group
+        self.noun, self.group = noun, group
         self._objects: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -173,13 +166,11 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """Return the object of that name; an unknown name is refused with the closest known one."""
-        known = name in self
+        if name not in self:
+            unknown = f"There is no {self.noun} '{shown(name)}'; {nearest(name, self.names())}"
+            raise SettingsError(" ".join((unknown, *load_installed())))
         if name in self._objects:
             return self._objects[name]
-        if not known:
-            raise SettingsError(
-                " ".join((f"There is no {self.noun} '{shown(name)}'; {nearest(name, self.names())}", *load_installed()))
-            )
         point = self._entry_points[name]
         try:
             thing: T = point.load()

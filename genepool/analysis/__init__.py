@@ -1,27 +1,7 @@
-"""The read model of an experiment: everything that is read from its directory and shown; nothing is ever written.
-
-reader     reads what is new in a directory
-table      all individuals as columns of numbers
-spending   what an experiment has spent and reached, and the overhead
-history    the complete records of all individuals
-observer   one experiment under observation: its table, and single records on request
-workers    the workers and their heartbeats
-status     the status of an experiment
-lineage    the chain of mutations that led to an individual
-progress   what the figures are drawn from; the Pareto front
-"""
+"""The read model of an experiment: everything that is read from its directory and shown; nothing is ever written."""
 
 from genepool.analysis.history import History, Row
-from genepool.analysis.lineage import (
-    MIGRATION,
-    Ancestor,
-    ancestor_rows,
-    ancestors,
-    before_migration,
-    chain,
-    find,
-    lineage,
-)
+from genepool.analysis.lineage import Ancestor, ancestor_rows, ancestors, before_migration, chain, find, lineage
 from genepool.analysis.observer import Observer
 from genepool.analysis.progress import (
     Annotation,
@@ -42,42 +22,10 @@ from genepool.analysis.table import Progress, Table
 from genepool.analysis.workers import WorkerMonitor, WorkerStatus
 
 __all__ = [
-    "Ancestor",
-    "Annotation",
-    "Best",
-    "Box",
-    "Change",
-    "Diagram",
-    "Dot",
-    "History",
-    "Interval",
-    "Ledger",
-    "MIGRATION",
-    "Observer",
-    "Overhead",
-    "Point",
-    "Progress",
-    "Rate",
-    "Records",
-    "Row",
-    "Status",
-    "Stopwatch",
-    "Table",
-    "Terms",
-    "WorkerMonitor",
-    "WorkerStatus",
-    "ancestor_rows",
-    "ancestors",
-    "figure_annotations",
-    "before_migration",
-    "chain",
-    "diagram",
-    "dots",
-    "find",
-    "four_ancestors",
-    "front",
-    "lineage",
-    "records_of",
-    "spending",
-    "status_of",
-]
+    "History", "Row", "Observer", "Table", "Progress",
+    "Ancestor", "ancestor_rows", "ancestors", "before_migration", "chain", "find", "lineage",
+    "Annotation", "Change", "figure_annotations", "Box", "Diagram", "diagram", "four_ancestors", "Dot", "dots",
+    "Point", "front",
+    "Interval", "Ledger", "Overhead", "Stopwatch", "spending",
+    "Best", "Rate", "Records", "Status", "Terms", "records_of", "status_of", "WorkerMonitor", "WorkerStatus",
+]  # fmt: skip

@@ -75,11 +75,9 @@ class History:
             self.rows.pop(individual.id, None)
             return
         known = self.rows.get(individual.id)
-        birth = seen.birth or (known.birth if known else None)
-        result = seen.result or (known.result if known else None)
-        self.rows[individual.id] = Row(
-            individual=individual, birth=cast(Birth, birth), result=cast("Result | None", result)
-        )
+        birth = cast(Birth, seen.birth or (known and known.birth))
+        result = cast("Result | None", seen.result or (known and known.result))
+        self.rows[individual.id] = Row(individual=individual, birth=birth, result=result)
 
     def finished(self) -> list[Row]:
         """The individuals that became alive, in that order."""

@@ -13,9 +13,6 @@ from genepool.errors import SettingsError, shown
 
 T = TypeVar("T")
 
-MIGRATION = "migration"
-"""Stands for the mutation of an individual that was born in another population."""
-
 
 class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
     """One link of the chain; the keys of its JSON form are documented."""
@@ -36,10 +33,7 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chain(start: T, parent: Callable[[T], T | None]) -> list[T]:
-    """`start` and its ancestors by first parents, the earliest first.
-
-    It ends at a repeated one, because damaged records may form a cycle.
-    """
+    """`start` and its ancestors by first parents, earliest first up to a repeat: damaged records may form a cycle."""
     found: dict[T, None] = {}
     here: T | None = start
     while here is not None and here not in found:

@@ -89,8 +89,6 @@ class Observer:
             self.quarantined = [i for i in sweep.individuals if i.state is State.QUARANTINED]
             self.foreign = [printable(name) for name in sweep.foreign]
 
-    # -- single records ------------------------------------------------------------------------------------------------
-
     def number(self, identity: str) -> int:
         """The row number of an individual."""
         row = self.table.rows.get(identity)
@@ -103,8 +101,7 @@ class Observer:
         number = self.number(identity)
         for _ in range(_ATTEMPTS):
             try:
-                row = self._archived(number) or self._living(identity)
-                if row is not None:
+                if (row := self._archived(number) or self._living(identity)) is not None:
                     return row
             except ConcurrencyError:
                 pass
@@ -130,8 +127,7 @@ class Observer:
             return None
         if individual.state is State.QUARANTINED:
             raise DataError(f"Individual {identity} is in quarantine ({individual.why}); see `genepool check`.")
-        birth = self.view.read_birth(individual)
-        has_result = individual.state in (State.ALIVE, State.DEAD)
+        birth, has_result = self.view.read_birth(individual), individual.state in (State.ALIVE, State.DEAD)
         return Row(individual=individual, birth=birth, result=self.view.read_result(individual) if has_result else None)
 
     def network(self, identity: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -33,8 +34,6 @@ class Dot(NamedTuple):
 
 
 class Box(NamedTuple):
-    """One box of a diagram."""
-
     text: str
     kind: str
     """end, linear, once or often: how many nonlinearities follow the convolution."""
@@ -58,8 +57,7 @@ def dots(history: History) -> list[Dot]:
     columns = (progress.rows, progress.elapsed.tolist(), progress.spent.tolist(), progress.fitness.tolist())
     found = []
     for number, seconds, flops, fitness in zip(*columns, strict=True):
-        row = history.rows.get(ids[number])
-        if row is not None:
+        if (row := history.rows.get(ids[number])) is not None:
             parent = next((name for name in row.birth.parents if name in history.rows), "")
             found.append(Dot(row.id, parent, seconds, int(flops), fitness, row.state is State.ALIVE))
     return found
@@ -199,9 +197,8 @@ class _Candidate(NamedTuple):
 def front(rows: Iterable[Row], batch: int, has_weights: Callable[[Row], bool]) -> list[Point]:
     """The front of these individuals, which are in the order of their birth; the most accurate first.
 
-    The requirements are parameters and FLOPs per image, and milliseconds if they were measured for all: a network must
-    not win because it was not measured. Of several that are equal in everything the first counts, or the first with
-    weights.
+    Milliseconds count only if they were measured for all: a network must not win because it was not measured. Of
+    several that are equal in everything the first counts, or the first with weights.
     """
     candidates = [_candidate(row, batch) for row in rows if row.result is not None and row.evaluation.reason is None]
     if candidates and all(one.milliseconds is not None for one in candidates):
@@ -215,19 +212,14 @@ def _undominated(candidates: list[_Candidate]) -> list[list[_Candidate]]:
     for one in sorted(candidates, key=lambda one: (-one.accuracy, one.needs)):
         if groups and (one.accuracy, one.needs) == (groups[-1][0].accuracy, groups[-1][0].needs):
             groups[-1].append(one)
-        elif not any(_needs_no_more(group[0].needs, one.needs) for group in groups):
+        elif not any(all(map(operator.le, group[0].needs, one.needs)) for group in groups):
             groups.append([one])
     return groups
 
 
-def _needs_no_more(these: tuple[float, ...], those: tuple[float, ...]) -> bool:
-    return all(this <= that for this, that in zip(these, those, strict=True))
-
-
 def _candidate(row: Row, batch: int) -> _Candidate:
     known = row.evaluation
-    # Records of other evaluators may have only the FLOPs of a batch.
-    flops = known.flops_image or round(known.flops_forward / batch)
+    flops = known.flops_image or round(known.flops_forward / batch)  # other evaluators may record only a batch's
     return _Candidate(row, row.accuracy or 0.0, (known.parameters, flops), known.milliseconds)
 
 

@@ -13,19 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from genepool.errors import ConcurrencyError, DataError, StorageError
-from genepool.population import (
-    Birth,
-    DirectoryView,
-    Event,
-    Fossil,
-    Individual,
-    Known,
-    Place,
-    Result,
-    State,
-    StoredFile,
-    Sweep,
-)
+from genepool.population import Birth, DirectoryView, Event, Fossil, Individual, Place, Result, State, StoredFile, Sweep
 
 LATEST_EVENTS = 200
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
@@ -83,10 +71,7 @@ class Seen(NamedTuple):
 
 
 class Reader:
-    """Returns the changes in an experiment since the previous call.
-
-    `fossil` is the type that fossils are decoded to. Without `births` only results are read.
-    """
+    """Returns the changes since the previous call. Without `births` only results are read."""
 
     def __init__(
         self,
@@ -99,7 +84,7 @@ class Reader:
         self._view, self._births = view, births
         self._fossils: msgspec.json.Decoder[Fossil | BriefFossil] = msgspec.json.Decoder(fossil)
         self._tail = view.log_tail("archive", *(["events"] if events else []))
-        self._listed: Known = {}
+        self._listed: dict[tuple[int, str], Individual] = {}
         self._up_to_date: dict[str, Individual] = {}
         """Individuals with nothing left to read as long as their names do not change."""
         self._latest: deque[tuple[str, bytes]] = deque(maxlen=LATEST_EVENTS)
@@ -108,10 +93,7 @@ class Reader:
         """IDs of individuals, and places in logs, that could not be read."""
 
     def changes(self) -> Iterator[Seen]:
-        """Read the living individuals first and the archives second.
-
-        In this order an individual that is collected in between is found in an archive, so one pass misses none.
-        """
+        """Read the archives last: an individual that is collected in between is found there, so none is missed."""
         self.sweep, self._listed = self._view.sweep_again(self._listed)
         before, self._up_to_date = self._up_to_date, {}
         for individual in self.sweep.individuals:

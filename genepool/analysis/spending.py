@@ -19,10 +19,7 @@ RECENT = 300.0
 
 
 class Stopwatch:
-    """Measures the time of a run in progress, which starts at a wall clock time but lasts by the monotonic clock.
-
-    A clock that is put forward by an hour must not end an experiment of ten minutes.
-    """
+    """Measures a run in progress by the monotonic clock: a clock put forward by an hour must not end a short run."""
 
     def __init__(self) -> None:
         self._started, self._since = time.time(), time.monotonic()
@@ -98,15 +95,13 @@ def overhead(table: Table, since: float = 0.0) -> Overhead:
 
 def overhead_by_worker(table: Table, since: float = 0.0) -> dict[str, Overhead]:
     """The same for each worker that finished a training, sorted by name."""
-    texts = table.workers.texts
-    chosen = table.column("finished") > since
+    texts, chosen = table.workers.texts, table.column("finished") > since
     worker = table.column("worker")[chosen]
     counts = np.bincount(worker, minlength=len(texts))
     seconds, stepping = (
         np.bincount(worker, table.column(name)[chosen], len(texts)).tolist() for name in ("seconds", "stepping")
     )
-    found = {
+    return {
         texts[number]: Overhead(individuals=int(counts[number]), seconds=seconds[number], stepping=stepping[number])
-        for number in np.nonzero(counts)[0]
+        for number in sorted(np.nonzero(counts)[0], key=texts.__getitem__)
     }
-    return dict(sorted(found.items()))

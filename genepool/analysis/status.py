@@ -9,19 +9,13 @@ import msgspec
 import numpy as np
 
 from genepool.analysis.observer import Observer
-from genepool.analysis.spending import (
-    RECENT,
-    Interval,
-    Overhead,
-    overhead,
-    overhead_by_worker,
-    spending,
-)
+from genepool.analysis.spending import RECENT, Interval, Overhead, overhead, overhead_by_worker, spending
 from genepool.analysis.table import Progress, Table
 from genepool.analysis.workers import at_work_since
 from genepool.evolution import Budget, BudgetUse, Escape, FinalPhase, Spending
 from genepool.population import Census
 
+ExperimentState = Literal["running", "idle", "finished", "empty", "reading", "unreadable"]
 MOMENT = 5.0
 """Seconds; a worker that has just finished an individual will soon start the next."""
 
@@ -65,7 +59,7 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status at one moment."""
 
-    state: Literal["running", "idle", "finished", "empty", "reading", "unreadable"]
+    state: ExperimentState
     """`idle`: no worker is active; `empty`: there are no individuals yet."""
     trouble: str
     """Why the directory cannot be read at present."""
@@ -76,11 +70,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     rate: Rate
     overhead: Overhead
     recent_overhead: Overhead
-    """The overhead of the last minutes."""
+    """That of the last minutes."""
     workers: dict[str, Overhead]
-    """What each worker has trained."""
     recent_workers: dict[str, Overhead]
-    """What each worker has trained in the last minutes."""
     best: Best | None
     records: Records
     last: str
@@ -112,9 +104,8 @@ def status_of(observer: Observer, terms: Terms, *, also: Interval | None = None)
         running = max(0.0, now - max(since, last_finished or 0.0))
         spent = msgspec.structs.replace(spent, seconds=spent.seconds + running)
     is_active = since is not None or (last_finished is not None and now - last_finished < MOMENT)
-    over = terms.budget.over(spent)
+    over, use = terms.budget.over(spent), terms.budget.use(spent)
     state = _state(observer, census, over, is_active)
-    use = terms.budget.use(spent)
     return Status(
         state=state,
         trouble=observer.trouble,
@@ -179,9 +170,7 @@ def records_of(progress: Progress) -> Records:
     )
 
 
-def _state(
-    observer: Observer, census: Census, over: str | None, is_active: bool
-) -> Literal["running", "idle", "finished", "empty", "reading", "unreadable"]:
+def _state(observer: Observer, census: Census, over: str | None, is_active: bool) -> ExperimentState:
     if observer.trouble:
         return "unreadable"
     if over is not None and not census.training:

@@ -24,29 +24,15 @@ _LARGEST_FILE = 2**50
 
 _COLUMNS: dict[str, tuple[type[np.generic], float]] = {
     "state": (np.uint8, 0),  # the letter of population.State
-    "claim": (np.uint32, 0),
-    "born": (np.float64, NAN),
-    "finished": (np.float64, NAN),
-    "fitness": (np.float64, NAN),
-    "accuracy": (np.float64, NAN),
-    "seconds": (np.float64, 0),
-    "stepping": (np.float64, 0),
-    "flops": (np.float64, 0),
-    "parameters": (np.float64, 0),
-    "learning_rate": (np.float64, NAN),
-    "depth": (np.int32, 0),
-    "parent": (np.int32, -1),
-    "mutation": (np.uint16, 0),
-    "worker": (np.uint16, 0),
-    "version": (np.uint32, 0),
-    "bytes": (np.int64, 0),
-    "log": (np.int32, -1),
-    "start": (np.int64, 0),
-    "length": (np.int32, 0),
-    "sequence": (np.int64, 0),
+    **dict.fromkeys(("mutation", "worker"), (np.uint16, 0)),
+    **dict.fromkeys(("claim", "version"), (np.uint32, 0)),
+    **dict.fromkeys(("parent", "log"), (np.int32, -1)),
+    **dict.fromkeys(("depth", "length"), (np.int32, 0)),
+    **dict.fromkeys(("bytes", "start", "sequence"), (np.int64, 0)),
+    **dict.fromkeys(("born", "finished", "fitness", "accuracy", "learning_rate"), (np.float64, NAN)),
+    **dict.fromkeys(("seconds", "stepping", "flops", "parameters"), (np.float64, 0)),
     # How far the experiment was when the individual finished; until then, when it was born.
-    "elapsed": (np.float64, 0),
-    "spent": (np.float64, 0),
+    **dict.fromkeys(("elapsed", "spent"), (np.float64, 0)),
     "rank": (np.int32, 0),
 }
 
@@ -100,8 +86,7 @@ class Table:
         self.rows: dict[str, int] = {}
         self.mutations, self.workers = Names(), Names()
         self.sequence = 0
-        self._logs: list[str] = []
-        self._log_numbers: dict[str, int] = {}
+        self._logs: dict[str, int] = {}
         self._orphans: dict[int, str] = {}
         """IDs of parents that have no row yet."""
 
@@ -113,7 +98,6 @@ class Table:
         return self._columns[name][: len(self.ids)]
 
     def get(self, row: int, name: str) -> Any:
-        """One value."""
         return self._columns[name][row].item()
 
     def add(self, identity: str) -> int:
@@ -139,8 +123,6 @@ class Table:
             self._columns[name][row] = value
         self._columns["sequence"][row] = self.sequence
 
-    # -- records -------------------------------------------------------------------------------------------------------
-
     def take(self, seen: Seen) -> None:
         """Enter what was read about an individual."""
         individual, birth, result, place = seen
@@ -149,30 +131,24 @@ class Table:
             return  # in quarantine, and never readable
         values: dict[str, float] = {"state": ord(individual.state.value), "claim": individual.claim}
         if birth is not None:
-            values |= {**_birth_values(birth), "mutation": self.mutations.number(_mutation(birth))}
+            mutation = SEVERAL if len(birth.mutations) > 1 else "".join(birth.mutations)
+            values |= {**_birth_values(birth), "mutation": self.mutations.number(mutation)}
         if result is not None:
             values |= {**_result_values(result), "worker": self.workers.number(worker_of(result.attempt))}
         elif individual.state is State.TRAINING:
             values["worker"] = self.workers.number(individual.owner)
         if place is not None:
-            values |= {"log": self._log_number(place.path), "start": place.start, "length": place.length}
-        if row is None:
-            row = self.add(individual.id)
+            log = self._logs.setdefault(place.path, len(self._logs))
+            values |= {"log": log, "start": place.start, "length": place.length}
+        row = self.add(individual.id) if row is None else row
         self.put(row, **values)
         if birth is not None and birth.parents and self.get(row, "parent") < 0:
             self._orphans[row] = birth.parents[0]
 
-    def _log_number(self, path: str) -> int:
-        number = self._log_numbers.get(path)
-        if number is None:
-            number = self._log_numbers[path] = len(self._logs)
-            self._logs.append(path)
-        return number
-
     def place(self, row: int) -> Place | None:
         """Where the individual's record is in an archive, or None if it is not archived."""
         number = self.get(row, "log")
-        return None if number < 0 else Place(self._logs[number], self.get(row, "start"), self.get(row, "length"))
+        return None if number < 0 else Place(list(self._logs)[number], self.get(row, "start"), self.get(row, "length"))
 
     def settle(self) -> None:
         """Update the columns that depend on other rows; to be called after a pass of the reader."""
@@ -191,8 +167,6 @@ class Table:
             self.column(name)[changed] = values[name][changed]
         self.column("sequence")[changed] = self.sequence + 1 + np.arange(len(changed))
         self.sequence += len(changed)
-
-    # -- questions -----------------------------------------------------------------------------------------------------
 
     def changed_since(self, sequence: int, most: int) -> NDArray[np.int64]:
         """The rows that were changed after a sequence number, earliest change first, and at most `most` of them."""
@@ -231,8 +205,7 @@ class Table:
         fitness = np.where(self.column("state") == ord(State.ALIVE.value), self.column("fitness"), np.nan)
         if np.isnan(fitness).all():
             return None
-        highest = np.nonzero(fitness == np.nanmax(fitness))[0]
-        finished = self.column("finished")
+        highest, finished = np.nonzero(fitness == np.nanmax(fitness))[0], self.column("finished")
         return int(min(highest, key=lambda row: (finished[row], self.ids[row])))
 
 
@@ -268,10 +241,6 @@ def _birth_values(birth: Birth | BriefBirth) -> dict[str, float]:
     }
 
 
-def _mutation(birth: Birth | BriefBirth) -> str:
-    return SEVERAL if len(birth.mutations) > 1 else "".join(birth.mutations)
-
-
 def _result_values(result: Result | BriefResult) -> dict[str, float]:
     metrics = result.metrics
     if not isinstance(metrics, BriefMetrics):
@@ -283,9 +252,6 @@ def _result_values(result: Result | BriefResult) -> dict[str, float]:
         "fitness": result.fitness,
         "accuracy": result.fitness if metrics.accuracy is None else metrics.accuracy,
         "finished": result.finished,
-        "seconds": metrics.seconds,
-        "stepping": metrics.stepping,
-        "flops": metrics.flops,
-        "parameters": metrics.parameters,
+        **{name: getattr(metrics, name) for name in ("seconds", "stepping", "flops", "parameters")},
         "bytes": sum(min(max(file.size, 0), _LARGEST_FILE) for file in result.files.values()),
     }

@@ -7,7 +7,6 @@ for the silence before this process started to observe.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -68,12 +67,11 @@ class WorkerMonitor:
             recent = overhead_by_worker(observer.table, now - RECENT)
         active = sorted(training.keys() | recent.keys())
         self._monitor.forget_others(set(active))
-        found = [
-            self._status(who, training.get(who), totals.get(who, Overhead()), who in recent) for who in active[:_MOST]
-        ]
+        found = [self._status(who, training.get(who), totals.get(who), who in recent) for who in active[:_MOST]]
         return found, len(totals.keys() - set(active))
 
-    def _status(self, who: str, trains: Individual | None, total: Overhead, recent: bool) -> WorkerStatus:
+    def _status(self, who: str, trains: Individual | None, total: Overhead | None, recent: bool) -> WorkerStatus:
+        total = total or Overhead()
         files, table = self._observer.view.worker(who), self._observer.table
         beat = modified(self._observer, who, HEARTBEAT)
         age = 0.0 if beat is None else max(0.0, time.time() - beat)
@@ -101,19 +99,12 @@ class WorkerMonitor:
 
 
 def at_work_since(observer: Observer, now: float) -> float | None:
-    """When the first worker that trains something started, by the times of files; None if there is no such worker.
-
-    A worker that has been silent for a whole lease does not count.
-    """
-    return min(_starts(observer, now), default=None)
-
-
-def _starts(observer: Observer, now: float) -> Iterator[float]:
-    owners = {one.owner for one in observer.training if one.owner != FREE}
-    for who in sorted(owners)[:_MOST_TIMES]:
-        beat = modified(observer, who, HEARTBEAT)
-        if beat is not None and now - beat < max(observer.view.manifest.lease, QUIET):
-            yield modified(observer, who, INFO) or now
+    """When the first worker that trains something and is not silent started, by the times of files; None if none."""
+    owners = sorted({one.owner for one in observer.training if one.owner != FREE})[:_MOST_TIMES]
+    beats = ((who, modified(observer, who, HEARTBEAT)) for who in owners)
+    patience = max(observer.view.manifest.lease, QUIET)
+    at_work = (who for who, beat in beats if beat is not None and now - beat < patience)
+    return min((modified(observer, who, INFO) or now for who in at_work), default=None)
 
 
 def modified(observer: Observer, who: str, name: str) -> float | None:

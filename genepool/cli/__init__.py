@@ -45,25 +45,15 @@ COMMANDS = {
     "bench": "Measure training on this machine, or the scale of a simulated cluster.",
 }
 
-
 _FUNCTIONS = {"set": "set_", "import": "import_"}
 """Functions of commands whose names are taken in Python."""
 _FILES = {
-    "import": "export",
-    "ensemble": "export",
-    "replay": "lineage",
-    "intervene": "set",
-    "migrate": "set",
-    "worker": "launch",
-    "report": "status",
-    "doctor": "check",
-    "gc": "check",
-}
+    "import": "export", "ensemble": "export", "replay": "lineage", "intervene": "set", "migrate": "set",
+    "worker": "launch", "report": "status", "doctor": "check", "gc": "check", "reach": "dna",
+}  # fmt: skip
 
 
 class _BadInput(click.ClickException):
-    """Prints its message and exits."""
-
     exit_code = 2
 
 
@@ -76,9 +66,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(
-            import_module(f"genepool.cli.{_FILES.get(name, name)}"), _FUNCTIONS.get(name, name)
-        )
+        file = import_module(f"genepool.cli.{_FILES.get(name, name)}")
+        command: click.Command = getattr(file, _FUNCTIONS.get(name, name))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -109,9 +98,6 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("GENEPOOL_DEBUG"):
             raise
-        click.echo(
-            f"Error: This is a bug in Genepool: {type(error).__name__}: {error}. "
-            "Please report it with the output of GENEPOOL_DEBUG=1.",
-            err=True,
-        )
+        bug = f"This is a bug in Genepool: {type(error).__name__}: {error}."
+        click.echo(f"Error: {bug} Please report it with the output of GENEPOOL_DEBUG=1.", err=True)
         sys.exit(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genepool.cli.options import DATA_DIR, JSON, json_text
+from genepool.cli.options import DATA_DIR, FILE, JSON, POSITIVE, json_text
 from genepool.cli.text import amount, percent, table
 from genepool.errors import DataError
 
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 SETTINGS = ((250, 1_000), (10_000, 40_000))
 """Workers and population of the paper, and of a cluster forty times as large."""
-
 CURVE = tuple((workers, 4 * workers) for workers in (10, 100, 250, 1_000, 10_000))
 TURNOVERS = 25
-"""Individuals trained per individual kept, at most, on the curve: small clusters would otherwise evolve far larger
-networks than the others."""
+"""The most individuals per place of the population on the curve: small clusters would evolve far larger networks."""
 
 
 @click.group()
@@ -31,11 +29,8 @@ def bench() -> None:
 @bench.command()
 @DATA_DIR
 @click.option("--quick", "--short", is_flag=True, help="Fewer and shorter measurements: under a minute.")
-@click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1))
-@click.option(
-    "--out", default="bench-training.json", show_default=True, type=click.Path(path_type=Path, dir_okay=False),
-    help="File for all figures.",
-)  # fmt: skip
+@click.option("--repetitions", default=3, show_default=True, type=POSITIVE)
+@click.option("--out", default="bench-training.json", show_default=True, type=FILE, help="File for all figures.")
 @JSON
 def training(data_dir: Path | None, quick: bool, repetitions: int, out: Path, as_json: bool) -> None:
     """Compare training with a baseline, a hand-tuned loop and the CPU's limit, on CIFAR-10, in one run."""
@@ -74,26 +69,19 @@ def _page(results: dict[str, Any], out: Path) -> str:
 
 
 def _in_float32(median: dict[str, float]) -> str:
-    """Return the ratios to the baseline in float32."""
     found = {name.removeprefix("float32 "): seconds for name, seconds in median.items() if name.startswith("float32 ")}
     ratios = (f"{what} steps {median[f'baseline {what}'] / seconds:.2f}" for what, seconds in found.items())
     return "in float32, relative to the baseline: " + (", ".join(ratios) or "not measured")
 
 
 @bench.command()
-@click.option("--workers", type=click.IntRange(1), help="Size of one cluster, instead of the two default ones.")
+@click.option("--workers", type=POSITIVE, help="Size of one cluster, instead of the two default ones.")
 @click.option("--population", type=click.IntRange(2), help="Individuals to keep.  [default: four times the workers]")
-@click.option("--individuals", default=100_000, show_default=True, type=click.IntRange(1), help="Individuals to train.")
-@click.option(
-    "--steps", default=25_600, show_default=True, type=click.IntRange(1), help="Training steps per individual."
-)
+@click.option("--individuals", default=100_000, show_default=True, type=POSITIVE, help="Individuals to train.")
+@click.option("--steps", default=25_600, show_default=True, type=POSITIVE, help="Training steps per individual.")
 @click.option("--set-point", default="paper", show_default=True, help="The rule that keeps the population at its size.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
-@click.option(
-    "--curve",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Draw a figure of clusters of 10 to 10,000 workers.",
-)
+@click.option("--curve", type=FILE, help="Draw a figure of clusters of 10 to 10,000 workers.")
 @JSON
 def scale(
     workers: int | None, population: int | None, individuals: int, curve: Path | None, as_json: bool, **options: Any
@@ -108,8 +96,7 @@ def scale(
         wanted = min(individuals, TURNOVERS * size) if curve else individuals
         click.echo(f"{count} workers, a population of {size}, {wanted} individuals ...", err=True)
         rules = Rules(population_size=size, set_point=rule)
-        cluster = Cluster(workers=count, rules=rules, landscape=landscape, seed=options["seed"])
-        outcomes.append(cluster.run(wanted))
+        outcomes += [Cluster(workers=count, rules=rules, landscape=landscape, seed=options["seed"]).run(wanted)]
     if curve is not None:
         from genepool.study.plots.studies import draw_scale
 
@@ -121,9 +108,7 @@ def _scale_page(outcomes: list[Outcome]) -> str:
     header = ["workers", "population", "individuals", "idle", "hours", "steps/h", "size", "FLOP", "memory", "seconds"]
     rows = [
         [
-            f"{o.workers:,}",
-            f"{o.population_size:,}",
-            f"{o.individuals:,}",
+            *(f"{count:,}" for count in (o.workers, o.population_size, o.individuals)),
             f"{100 * o.idle:.2f} %",
             f"{o.simulated_hours:.2f}",
             f"{o.steps_per_hour:,.0f}",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from genepool.cli.options import DIRECTORY, JSON, json_text
 from genepool.cli.text import table
-from genepool.errors import StorageError, shown
+from genepool.errors import ConcurrencyError, StorageError, shown
 
 
 @click.command()
@@ -50,12 +51,8 @@ def doctor(directory: Path, as_json: bool) -> None:
     else:
         rows = [[finding.probe, finding.verdict, finding.text] for finding in diagnosis.findings]
         click.echo(table(["probe", "verdict", "finding"], rows, left=3))
-        meaning = {
-            "safe": "safe",
-            "slow": "safe, but changes become visible slowly",
-            "refused": "not safe: individuals could be lost",
-        }
-        click.echo(f"\n{meaning[diagnosis.verdict]}")
+        risky = {"slow": "safe, but changes become visible slowly", "refused": "not safe: individuals could be lost"}
+        click.echo(f"\n{risky.get(diagnosis.verdict, 'safe')}")
     sys.exit(1 if diagnosis.verdict == "refused" else 0)
 
 
@@ -63,17 +60,14 @@ def doctor(directory: Path, as_json: bool) -> None:
 @DIRECTORY
 def gc(directory: Path) -> None:
     """Archive the dead individuals in DIR and remove their directories; their records are kept."""
-    from genepool.errors import ConcurrencyError
     from genepool.population import DirectoryPopulation, State
 
     population = DirectoryPopulation.open(directory)
     collected = 0
     for individual in population.snapshot():
         if individual.state in (State.DEAD, State.FAILED):
-            try:
+            with suppress(ConcurrencyError):  # a worker was faster
                 population.collect(individual)
                 collected += 1
-            except ConcurrencyError:  # a worker was faster
-                continue
     population.close()
     click.echo(f"{collected} individuals collected")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -13,30 +14,23 @@ from pathlib import Path
 
 import click
 
-from genepool.cli.options import PLUGIN
+from genepool.cli.options import FILE, PATH, PLUGIN
 from genepool.errors import GenepoolError, MissingDependencyError
 
 PORT = 8421
 
 
 @click.command()
-@click.argument("place", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("place", metavar="DIR", type=PATH)
 @click.option("--port", type=click.IntRange(0, 65535), help=f"Port to listen on.  [default: {PORT}, or any if taken]")
 @click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
+    "--host", default="127.0.0.1", show_default=True,
     help="Address to listen on; 0.0.0.0: all addresses of this machine.",
-)
+)  # fmt: skip
 @click.option(
     "--control", is_flag=True, help="Allow anyone with the printed address to change settings and stop the experiment."
 )
-@click.option(
-    "--export",
-    "target",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the page to one file that opens without a server, and exit.",
-)
+@click.option("--export", "target", type=FILE, help="Write the page to one file that opens without a server, and exit.")
 @PLUGIN
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 def dashboard(place: Path, port: int | None, host: str, control: bool, target: Path | None, parent: int | None) -> None:
@@ -50,12 +44,8 @@ def dashboard(place: Path, port: int | None, host: str, control: bool, target: P
     if target is not None:
         from genepool.dashboard import export_page
 
-        size = export_page(place, target)
-        click.echo(f"{target}: {size / 1e6:.1f} MB, opens in any browser")
+        click.echo(f"{target}: {export_page(place, target) / 1e6:.1f} MB, opens in any browser")
         return
-
-    import secrets
-
     from genepool.dashboard import Dashboard, listen, serve
 
     token = secrets.token_urlsafe(16) if control else None
@@ -73,11 +63,10 @@ def dashboard(place: Path, port: int | None, host: str, control: bool, target: P
 
 
 @contextmanager
-def beside(directory: Path) -> Iterator[str]:
-    """Run a dashboard in its own process while the context lasts; yields its address."""
-    folder = directory / "logs"
-    folder.mkdir(exist_ok=True)
-    place = folder / "dashboard.log"
+def beside(directory: Path) -> Iterator[None]:
+    """Run a dashboard in its own process while the context lasts; print its address on standard error."""
+    place = directory / "logs" / "dashboard.log"
+    place.parent.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "genepool", "dashboard", str(directory), "--parent", str(os.getpid())]
     with place.open("wb") as log:
         child = subprocess.Popen(
@@ -85,18 +74,18 @@ def beside(directory: Path) -> Iterator[str]:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
     try:
-        yield _first_line(child, place)
+        click.echo(_first_line(child, place), err=True)
+        yield
     finally:
         child.terminate()
         child.wait()
 
 
 def _first_line(child: subprocess.Popen[bytes], log: Path) -> str:
-    while True:
-        ended = child.poll() is not None
-        text = log.read_text(errors="replace")
-        if "\n" in text and not ended:
-            return text.partition("\n")[0]
-        if ended:
-            raise GenepoolError(text.strip().removeprefix("Error: ") or "The dashboard could not be started.")
+    while child.poll() is None:
+        line, newline, _ = log.read_text(errors="replace").partition("\n")
+        if newline:
+            return line
         time.sleep(0.05)
+    fault = log.read_text(errors="replace").strip().removeprefix("Error: ")
+    raise GenepoolError(fault or "The dashboard could not be started.")

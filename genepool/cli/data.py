@@ -12,6 +12,7 @@ import click
 
 from genepool.cli.options import DATA_DIR, JSON, PLUGIN, json_text
 from genepool.cli.text import table
+from genepool.errors import DataError, shown
 
 if TYPE_CHECKING:
     from genepool.data import Listing
@@ -40,7 +41,6 @@ def data(ctx: click.Context, data_dir: Path | None, as_json: bool) -> None:
 def fetch(name: str, data_dir: Path | None, as_json: bool) -> None:
     """Download the data set NAME into the cache, unless it is already on this machine."""
     from genepool.data import SOURCES
-    from genepool.errors import shown
 
     listing = SOURCES.get(name)
     found = None if listing.find is None else listing.find(data_dir)
@@ -75,12 +75,12 @@ def download_progress() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 def _lines() -> Callable[[str, int, int | None], None]:
-    shown: set[tuple[str, int]] = set()
+    known: set[tuple[str, int]] = set()
 
     def show(name: str, done: int, total: int | None) -> None:
         tenth = done * 10 // total if total else done // 10**7
-        if (name, tenth) not in shown:
-            shown.add((name, tenth))
+        if (name, tenth) not in known:
+            known.add((name, tenth))
             of = f" of {total / 1e6:.1f}" if total else ""
             click.echo(f"{name}: {done / 1e6:.1f}{of} MB", err=True)
 
@@ -88,8 +88,6 @@ def _lines() -> Callable[[str, int, int | None], None]:
 
 
 def _facts(listing: Listing, data_dir: Path | None) -> dict[str, Any]:
-    from genepool.errors import DataError, shown
-
     facts: dict[str, Any] = {
         field: getattr(listing, field)
         for field in ("name", "train", "validation", "test", "height", "width", "channels", "classes", "licence")
@@ -116,12 +114,7 @@ def _page(facts: list[dict[str, Any]]) -> str:
         )
         for fact in facts
     ]
-    for column in (6, 7):  # text is aligned to the left
-        width = max(len(row[column]) for row in (header, *rows))
-        header, *rows = [
-            (*row[:column], row[column].ljust(width), *row[column + 1 :]) for row in (header, *rows)
-        ]  # fmt: skip
-    return table(header, rows)
+    return table(header, rows, also_left=(6, 7))
 
 
 def _where(fact: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,13 +22,7 @@ from genepool.cli.text import percent, table
 @PLUGIN
 @JSON
 def export(
-    directory: Path,
-    identities: tuple[str, ...],
-    name: str,
-    out: Path | None,
-    force: bool,
-    data_dir: Path | None,
-    as_json: bool,
+    directory: Path, identities: tuple[str, ...], name: str, data_dir: Path | None, as_json: bool, **place: Any
 ) -> None:
     """Export the best network of DIR, or the individual ID (a unique part is enough), for use without Genepool.
 
@@ -41,7 +36,7 @@ def export(
     from genepool.export import check_target, write_model
 
     experiment = Experiment.open(directory)
-    target = check_target(experiment.path.resolve().name, name, out, force)
+    target = check_target(experiment.path.resolve().name, name, **place)
     with download_progress() as progress:
         data = prepare(experiment.source(data_dir, progress))
     model = model_to_export(experiment, experiment.history(), identities, data)
@@ -100,13 +95,7 @@ def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
 @DATA_DIR
 @JSON
 def ensemble(
-    directories: tuple[Path, ...],
-    top: int,
-    name: str,
-    out: Path | None,
-    force: bool,
-    data_dir: Path | None,
-    as_json: bool,
+    directories: tuple[Path, ...], top: int, name: str, data_dir: Path | None, as_json: bool, **place: Any
 ) -> None:
     """Combine the fittest networks of each experiment DIR into one model.
 
@@ -119,7 +108,7 @@ def ensemble(
 
     experiments = [Experiment.open(directory) for directory in directories]
     check_same_data(experiments)
-    target = check_target("ensemble", name, out, force)
+    target = check_target("ensemble", name, **place)
     with download_progress() as progress:
         source = experiments[0].source(data_dir, progress)
     made = make_ensemble(experiments, top=top, source=source, data=prepare(source), name=name, target=target)

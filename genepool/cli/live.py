@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from genepool.cli.text import amount, percent, shares, span
+from genepool.errors import GenepoolError
 
 if TYPE_CHECKING:
     from rich.panel import Panel
@@ -40,14 +41,11 @@ class LiveStatus:
         self._stopwatch = Stopwatch()
 
     def status(self) -> Status:
-        """The status now."""
         self._observer.refresh()
         return self._experiment.status(self._observer, also=self._stopwatch.interval())
 
     def last(self, status: Status) -> str:
         """The individual that finished last."""
-        from genepool.errors import GenepoolError
-
         try:
             return described(self._observer.row(status.last)) if status.last else ""
         except GenepoolError:  # its record cannot be read at present
@@ -82,8 +80,7 @@ def live_view(experiment: Experiment) -> Iterator[Look]:
 
         def look(pool: WorkerPool, remark: str = "") -> None:
             status = live.status()
-            panel = _panel(str(experiment.path), status, live.last(status), pool, remark)
-            shown.update(panel, refresh=True)
+            shown.update(_panel(str(experiment.path), status, live.last(status), pool, remark), refresh=True)
 
         yield look
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, JSON, PLUGIN, json_text
+from genepool.cli.options import DATA_DIR, JSON, PATH, PLUGIN, json_text
 from genepool.cli.text import percent
+from genepool.errors import shown
 
 if TYPE_CHECKING:
-    from genepool.export import Prediction, TrainedModel
+    from genepool.export import TrainedModel
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("images", metavar="IMAGE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
+@click.argument("images", metavar="IMAGE...", nargs=-1, required=True, type=PATH)
 @click.option("--top", default=3, show_default=True, type=click.IntRange(1), help="Classes to print per image.")
 @DATA_DIR
 @PLUGIN
@@ -32,8 +32,17 @@ def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | No
     """
     from genepool.export import image_files
 
-    found = _model(model, data_dir).predict_files(image_files(images), top)
-    sys.exit(1 if (_as_json if as_json else _as_text)(found) else 0)
+    found = []
+    for prediction in _model(model, data_dir).predict_files(image_files(images), top):
+        found.append(prediction)
+        if prediction.error is not None:
+            click.echo(f"Error: {prediction.error}", err=True)
+        elif not as_json:
+            guesses = ", ".join(f"{shown(guess.label)} {percent(guess.probability)}" for guess in prediction.guesses)
+            click.echo(f"{shown(prediction.image)}: {guesses}")
+    if as_json:
+        click.echo(json_text(found))
+    sys.exit(1 if any(prediction.error is not None for prediction in found) else 0)
 
 
 def _model(path: Path, data_dir: Path | None) -> TrainedModel:
@@ -46,27 +55,3 @@ def _model(path: Path, data_dir: Path | None) -> TrainedModel:
     from genepool.export import TrainedModel
 
     return TrainedModel.load(path)
-
-
-def _as_text(found: Iterable[Prediction]) -> int:
-    """Print a line per image as soon as it is known; return the number of images that could not be read."""
-    from genepool.errors import shown
-
-    bad = 0
-    for prediction in found:
-        if prediction.error is not None:
-            click.echo(f"Error: {prediction.error}", err=True)
-            bad += 1
-            continue
-        guesses = ", ".join(f"{shown(guess.label)} {percent(guess.probability)}" for guess in prediction.guesses)
-        click.echo(f"{shown(prediction.image)}: {guesses}")
-    return bad
-
-
-def _as_json(found: Iterable[Prediction]) -> int:
-    known = list(found)
-    bad = [prediction.error for prediction in known if prediction.error is not None]
-    for error in bad:
-        click.echo(f"Error: {error}", err=True)
-    click.echo(json_text(known))
-    return len(bad)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import msgspec
 
 from genepool.cli import options
 from genepool.cli.best import page
+from genepool.cli.dashboard import beside
 from genepool.cli.data import download_progress
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ def run(**given: Any) -> None:
     from genepool.settings import size
 
     asked, rest = options.split(RunOptions, given)
-    data_dir = rest["data_dir"]
     request, changes = options.split(ExperimentRequest, rest)
     request = msgspec.structs.replace(request, changes=options.settings_of(changes))
     with download_progress() as progress:
@@ -83,13 +83,13 @@ def run(**given: Any) -> None:
         experiment, source = open_experiment(request, prepare=asked.ray is None, progress=progress)
     pool = experiment.pool(
         device=asked.device,
-        data_dir=data_dir,
+        data_dir=rest["data_dir"],
         memory=size(asked.memory) if asked.memory else None,
         plugins=asked.plugins,
         ray=asked.ray,
     )
     try:
-        with pool, _dashboard(experiment.path) if asked.dashboard else nullcontext():
+        with pool, beside(experiment.path) if asked.dashboard else nullcontext():
             tracking = Tracking(experiment, asked.track)
             completed = _evolve(experiment, pool, tracking.look)
     except KeyboardInterrupt:
@@ -98,20 +98,10 @@ def run(**given: Any) -> None:
         tracking.end()
         click.echo("No individual is alive yet; run the same command to continue.", err=True)
         sys.exit(INTERRUPTED)
-    found = best_network(experiment, source=source, device=asked.device)
-    figure = _draw(experiment)
+    found, figure = best_network(experiment, source=source, device=asked.device), _draw(experiment)
     accuracies = {"validation_accuracy": found.validation_accuracy, "test_accuracy": found.test_accuracy or 0.0}
     tracking.end(Path(found.weights).parent, **accuracies)
     click.echo(options.json_text(found) if asked.as_json else page(found, figure))
-
-
-@contextmanager
-def _dashboard(directory: Path) -> Iterator[None]:
-    from genepool.cli.dashboard import beside
-
-    with beside(directory) as address:
-        click.echo(address, err=True)
-        yield
 
 
 def _evolve(experiment: Experiment, pool: WorkerPool, also: Callable[[], None]) -> bool:

@@ -8,6 +8,7 @@ import click
 
 from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PATH, PLUGIN, json_text
 from genepool.cli.text import percent
+from genepool.errors import SettingsError, shown
 
 
 @click.command("set")
@@ -32,11 +33,9 @@ def set_(directory: Path, assignments: tuple[str, ...]) -> None:
 @DIRECTORY
 @click.option("--mutations", type=click.IntRange(1, 1000), help="Mutations per reproduction; needs --for.")
 @click.option(
-    "--for",
-    "lasts",
-    metavar="N|TIME",
+    "--for", "lasts", metavar="N|TIME",
     help="Duration of --mutations: 500 (individuals), or a time like 90s, 10m or 2h.",
-)
+)  # fmt: skip
 @click.option("--reset-weights", is_flag=True, help="Discard all weights; every network is trained again.")
 @click.option("--population", type=click.IntRange(2), help="Individuals to keep from now on.")
 def intervene(
@@ -66,7 +65,6 @@ def intervene(
 
 def _duration(text: str | None) -> tuple[int, float]:
     """The duration in individuals or in seconds; the other is 0."""
-    from genepool.errors import SettingsError, shown
     from genepool.settings import seconds
 
     if text is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from genepool.cli.options import DIRECTORY, JSON, json_text
+from genepool.cli.options import DIRECTORY, FOLDER, JSON, PATH, json_text
 from genepool.cli.text import amount, moment, percent, shares, span
 
 
@@ -32,15 +32,8 @@ def _facts(directory: Path) -> dict[str, Any]:
         "data": settings.data.source,
         "settings_version": experiment.version(),
         "population_size": settings.population.size,
-        "alive": census.alive,
-        "training": census.training,
-        "dead": census.dead,
-        "failed": census.failed,
-        "quarantined": census.quarantined,
-        "foreign": census.foreign,
-        "individuals": spent.individuals,
-        "flops": spent.flops,
-        "seconds": spent.seconds,
+        **{name: getattr(census, name) for name in ("alive", "training", "dead", "failed", "quarantined", "foreign")},
+        **{name: getattr(spent, name) for name in ("individuals", "flops", "seconds")},
         "overhead": found.overhead.share,
         "workers": {
             who: {"individuals": total.individuals, "seconds": total.seconds, "overhead": total.share}
@@ -68,10 +61,8 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         f"population   {facts['alive']} alive, {facts['training']} in training, {facts['dead']} dead"
         f" (target: {facts['population_size']})" + (f"; {', '.join(odd)}" if odd else "")
     )
-    yield (
-        f"so far       {facts['individuals']} individuals trained, {amount(facts['flops'])}FLOP, "
-        f"{span(facts['seconds'])}"
-    )
+    so_far = f"{facts['individuals']} individuals trained, {amount(facts['flops'])}FLOP, {span(facts['seconds'])}"
+    yield f"so far       {so_far}"
     yield (
         f"overhead     {percent(facts['overhead'])} of the training time: all but the steps after the first"
         + (f"; by worker: {shares(workers)}" if workers else "")
@@ -85,10 +76,8 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
 
 
 @click.command()
-@click.argument("place", metavar="DIR|STUDY", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.  [default: report, in DIR]"
-)
+@click.argument("place", metavar="DIR|STUDY", type=PATH)
+@click.option("--out", type=FOLDER, help="Folder to write.  [default: report, in DIR]")
 def report(place: Path, out: Path | None) -> None:
     """Write a report on an experiment or a study: HTML and Markdown, with figures (PNG, SVG) and data (CSV).
 

@@ -39,13 +39,13 @@ def numbers(text: str, form: str) -> tuple[int, ...]:
     return found
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Return aligned columns: the first `left` to the left, the others to the right."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, also_left: Sequence[int] = ()) -> str:
+    """Return aligned columns: the first `left` and those in `also_left` to the left, the others to the right."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     lines = []
     for row in (header, *rows):
         cells = [
-            cell.ljust(width) if i < left else cell.rjust(width)
+            cell.ljust(width) if i < left or i in also_left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())

@@ -82,7 +82,6 @@ def _progress(steps: int) -> Iterator[Observer]:
     if not sys.stderr.isatty():
         yield _lines(steps)
         return
-
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

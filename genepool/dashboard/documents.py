@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from genepool import __version__
-from genepool.analysis import Observer, Status, Terms, WorkerMonitor, records_of, status_of
+from genepool.analysis import Observer, Terms, WorkerMonitor, records_of, status_of
 from genepool.errors import GenepoolError, shown
 from genepool.experiment import Experiment, settings_changes
 from genepool.population import FREE
@@ -66,8 +66,7 @@ def status(observer: Observer) -> dict[str, Any]:
         settings = _settings(observer, experiment)
     except (GenepoolError, OSError) as error:
         found = status_of(observer, Terms())
-        trouble = found.trouble or shown(str(error))
-        found = msgspec.structs.replace(found, state="unreadable", trouble=trouble)
+        found = msgspec.structs.replace(found, state="unreadable", trouble=found.trouble or shown(str(error)))
         settings = {"settings": {}, "fixed": [], "settings_version": 0, "budget": {}, "changes": []}
     return {
         "path": shown(observer.path),
@@ -76,18 +75,12 @@ def status(observer: Observer) -> dict[str, Any]:
         **seen,
         "rows": len(observer.table),
         "damaged": len(observer.reader.damaged),
-        **_status(found),
-        **settings,
-    }
-
-
-def _status(found: Status) -> dict[str, Any]:
-    return {
         **{name: msgspec.to_builtins(getattr(found, name)) for name in _SAME_NAME},
         "overhead": found.overhead.share,
         "seconds_left": found.seconds_left,
         "final_phase": found.final_phase is not None,
         "escape": found.escape,
+        **settings,
     }
 
 
@@ -99,9 +92,8 @@ def records(observer: Observer) -> dict[str, Any]:
 
 
 def _settings(observer: Observer, experiment: Experiment) -> dict[str, Any]:
-    settings = experiment.settings()
     return {
-        "settings": by_name(settings),
+        "settings": by_name(experiment.settings()),
         "fixed": list(FIXED),
         "settings_version": experiment.version(),
         "budget": msgspec.to_builtins(experiment.terms().budget),
@@ -116,16 +108,12 @@ def _changes(observer: Observer, experiment: Experiment) -> list[dict[str, Any]]
         return []
     with observer.lock:
         progress = observer.table.progress()
-    counts = [progress.at(change.when) for change in found]
-    return [
-        {
-            **change._asdict(),
-            "individuals": count,
-            "seconds": float(progress.elapsed[count - 1]) if count else 0.0,
-            "flops": float(progress.spent[count - 1]) if count else 0.0,
-        }
-        for change, count in zip(found, counts, strict=True)
-    ]
+
+    def so_far(count: int) -> dict[str, float]:
+        seconds, flops = (progress.elapsed[count - 1], progress.spent[count - 1]) if count else (0.0, 0.0)
+        return {"individuals": count, "seconds": float(seconds), "flops": float(flops)}
+
+    return [{**change._asdict(), **so_far(progress.at(change.when))} for change in found]
 
 
 def workers(observer: Observer, monitor: WorkerMonitor) -> dict[str, Any]:

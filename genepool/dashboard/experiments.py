@@ -7,6 +7,8 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -49,22 +51,18 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
 
 
-def key_of(name: str) -> str:
-    """The name in addresses, whatever letters the path has."""
-    return hashlib.sha256(os.fsencode(name)).hexdigest()[:12]
+def _found(name: str, path: Path) -> Found:
+    return Found(key=hashlib.sha256(os.fsencode(name)).hexdigest()[:12], name=shown(name), path=path)
 
 
 def experiments_in(place: Path) -> list[Found]:
     """The experiment in a directory, or all experiments in the folders below it."""
     if (place / "experiment.json").is_file():
-        name = place.resolve().name or "experiment"
-        return [Found(key=key_of(name), name=shown(name), path=place)]
-    found: list[Found] = []
-    _search(place, place, 0, found)
-    return sorted(found, key=lambda one: one.name)
+        return [_found(place.resolve().name or "experiment", place)]
+    return sorted(islice(_search(place, place, 0), MOST_EXPERIMENTS), key=lambda one: one.name)
 
 
-def _search(root: Path, folder: Path, depth: int, found: list[Found]) -> None:
+def _search(root: Path, folder: Path, depth: int) -> Iterator[Found]:
     try:
         with os.scandir(folder) as entries:
             inside = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -72,13 +70,10 @@ def _search(root: Path, folder: Path, depth: int, found: list[Found]) -> None:
         return
     for name in inside:
         path = folder / name
-        if len(found) >= MOST_EXPERIMENTS:
-            return
         if (path / "experiment.json").is_file():
-            relative = str(path.relative_to(root))
-            found.append(Found(key=key_of(relative), name=shown(relative), path=path))
+            yield _found(str(path.relative_to(root)), path)
         elif depth + 1 < DEEPEST and not name.startswith("."):
-            _search(root, path, depth + 1, found)
+            yield from _search(root, path, depth + 1)
 
 
 class StatusFeed:
@@ -153,9 +148,8 @@ class Folder:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._one_at_a_time = asyncio.Lock()
         if not place.is_dir():
-            raise PopulationFormatError(
-                f"'{shown(place)}' is not a directory; give one that is an experiment or has some."
-            )
+            fault = "is not a directory; give one that is an experiment or has some."
+            raise PopulationFormatError(f"'{shown(place)}' {fault}")
 
     def experiments(self) -> list[dict[str, Any]]:
         """The document `/api/experiments`; searched again each time, because experiments come and go."""
@@ -198,9 +192,5 @@ def summary(found: Found) -> dict[str, Any]:
         manifest = read_manifest(Files(), str(found.path))
     except GenepoolError as error:
         return {**facts, "data": "", "created": None, "trouble": shown(str(error))}
-    return {
-        **facts,
-        "data": str(flat(manifest.settings).get("data.source", "")),
-        "created": manifest.created,
-        "trouble": "",
-    }
+    data = str(flat(manifest.settings).get("data.source", ""))
+    return {**facts, "data": data, "created": manifest.created, "trouble": ""}

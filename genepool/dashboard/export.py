@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,8 @@ def export_page(place: Path, target: Path) -> int:
         "/api/experiments": {"experiments": [summary(one) for one in found]},
     }
     for one in found:
-        try:
+        with suppress(GenepoolError):  # it is listed with its fault
             contents |= _documents(ObservedExperiment(one))
-        except GenepoolError:
-            continue  # it is listed with its fault
     text = _in_one(contents)
     try:
         target.write_text(text)
@@ -76,10 +75,8 @@ def _documents(one: ObservedExperiment) -> dict[str, Any]:
     }
     chosen = _chosen(one)
     for identity in chosen:
-        try:
+        with suppress(ConcurrencyError, DataError, StorageError):
             found[f"{root}/individuals/{identity}"] = one.details.individual(identity)
-        except (ConcurrencyError, DataError, StorageError):
-            continue
     for identity in chosen[:40]:
         found[f"{root}/lineage/{identity}"] = one.details.lineage(identity)
     return found

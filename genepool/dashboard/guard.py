@@ -8,6 +8,7 @@ Sec-Fetch-Site and Origin).
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ from genepool.settings import by_name, differences, override, seconds
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -75,11 +75,7 @@ class Guard:
 
     def _is_ours(self, host: str) -> bool:
         """IP addresses are; of names only those of this machine, because anyone can register a name."""
-        name = host.lower()
-        bracket = name.rfind("]")
-        colon = name.rfind(":")
-        if colon > bracket:
-            name = name[:colon]
+        name = re.sub(r":[^:\]]*\Z", "", host.lower())  # without the port
         if name in self._names:
             return True
         try:

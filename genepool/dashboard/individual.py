@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,10 @@ from genepool.settings import Settings
 MOST_ANCESTORS = 1000
 _LARGEST_SIDE = 1024
 """Pixels; larger images of unnamed data sets are not recognised."""
+_MEASURED = (
+    "steps", "seconds", "step_seconds", "flops", "flops_forward", "flops_training", "parameters", "losses",
+    "inherited", "fresh",
+)  # fmt: skip
 
 
 class Image(NamedTuple):
@@ -53,16 +58,7 @@ class Details:
             "worker": row.individual.owner if row.result is None else worker_of(row.result.attempt),
             "attempt": row.individual.claim,
             "training_budget": birth.training_budget,
-            "steps": evaluation.steps,
-            "seconds": evaluation.seconds,
-            "step_seconds": evaluation.step_seconds,
-            "flops": evaluation.flops,
-            "flops_forward": evaluation.flops_forward,
-            "flops_training": evaluation.flops_training,
-            "parameters": evaluation.parameters,
-            "losses": evaluation.losses,
-            "inherited": evaluation.inherited,
-            "fresh": evaluation.fresh,
+            **{name: getattr(evaluation, name) for name in _MEASURED},
             "has_weights": row.result is not None and row.state is State.ALIVE and bool(row.result.files),
             "dna": birth.dna,
             **self._network(row),
@@ -84,8 +80,7 @@ class Details:
     def lineage(self, identity: str) -> dict[str, Any]:
         """The document `/api/experiments/KEY/lineage/ID`: from the first known ancestor to this individual."""
         line = ancestor_rows(self._observer.table, self._observer.number(identity))
-        shown_rows = line[-MOST_ANCESTORS:]
-        ids = self._observer.table.ids
+        shown_rows, ids = line[-MOST_ANCESTORS:], self._observer.table.ids
         return {
             "id": identity,
             "left_out": len(line) - len(shown_rows),
@@ -133,8 +128,7 @@ class Details:
 
     def _image_for(self, row: Row) -> Image | None:
         if self._image is None:
-            settings = Experiment.open(self._observer.path).settings()
-            self._image = image_of(settings, row.dna, row.evaluation)
+            self._image = image_of(Experiment.open(self._observer.path).settings(), row.dna, row.evaluation)
         return self._image
 
 
@@ -144,10 +138,8 @@ def layers(dna: DNA, image: Image | None, fresh: set[str]) -> list[dict[str, Any
     backbone, on = {edge.id for edge in dna.backbone}, set(dna.backbone_vertices)
     sizes, needs = None, None
     if image is not None:
-        try:
+        with suppress(GenepoolError):
             sizes, needs = shapes(dna, image.shape), requirements(dna, image.shape, image.classes, 1)
-        except GenepoolError:
-            sizes = None
     fresh_parts = {name.partition(".")[0] for name in fresh}
 
     def item(identity: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from genepool.dashboard import documents
 from genepool.dashboard.experiments import Folder, ObservedExperiment
 from genepool.dashboard.export import KINDS, page
 from genepool.dashboard.guard import Guard, Order, obey
+from genepool.dashboard.individual import Details
 from genepool.errors import GenepoolError, PopulationFormatError, SettingsError, StorageError, shown
 
 MOST_ROWS = 5000
@@ -58,13 +59,10 @@ class Dashboard:
                 Route(each, self._of_one(lambda one, request: documents.status(one.observer))),
                 Route(f"{each}/individuals", self._of_one(self._individuals)),
                 Route(f"{each}/individuals/{{id}}", self._of_one(lambda one, r: one.details.individual(_id(r)))),
-                Route(f"{each}/individuals/{{id}}/dna", self._dna),
-                Route(f"{each}/individuals/{{id}}/model", self._model),
+                Route(f"{each}/individuals/{{id}}/dna", self._download("dna.json", Details.dna_text)),
+                Route(f"{each}/individuals/{{id}}/model", self._download("model.zip", _model_archive)),
                 Route(f"{each}/lineage/{{id}}", self._of_one(lambda one, r: one.details.lineage(_id(r)))),
-                Route(
-                    f"{each}/workers",
-                    self._of_one(lambda one, r: documents.workers(one.observer, one.workers)),
-                ),
+                Route(f"{each}/workers", self._of_one(lambda one, r: documents.workers(one.observer, one.workers))),
                 Route(f"{each}/records", self._of_one(lambda one, request: documents.records(one.observer))),
                 Route(f"{each}/events", self._events),
                 Route(f"{each}/control", self._control, methods=["POST"]),
@@ -73,15 +71,11 @@ class Dashboard:
             exception_handlers={HTTPException: _refused, GenepoolError: _sentence},
         )
 
-    # -- the page ------------------------------------------------------------------------------------------------------
-
     def _file(self, name: str) -> Callable[..., Any]:
         async def answer(request: Request) -> Response:
             return Response(self._page[name], media_type=KINDS[name], headers={"cache-control": "no-cache"})
 
         return answer
-
-    # -- documents -----------------------------------------------------------------------------------------------------
 
     async def _about(self, request: Request) -> Response:
         name = shown(self._folder.place.resolve().name)
@@ -104,17 +98,13 @@ class Dashboard:
         since = documents.sequence_of(one.observer, request.query_params.get("since", ""))
         return documents.individuals(one.observer, since or 0)
 
-    async def _dna(self, request: Request) -> Response:
-        one, identity = await self._observed(request), _id(request)
-        text = await run_in_threadpool(one.details.dna_text, identity)
-        return Response(text, media_type="application/json", headers=_as_file(one, identity, "dna.json"))
+    def _download(self, name: str, contents: Callable[[Details, str], bytes]) -> Callable[..., Any]:
+        async def answer(request: Request) -> Response:
+            one, identity = await self._observed(request), _id(request)
+            data, suffix = await run_in_threadpool(contents, one.details, identity), name.partition(".")[2]
+            return Response(data, media_type=f"application/{suffix}", headers=_as_file(one, identity, name))
 
-    async def _model(self, request: Request) -> Response:
-        one, identity = await self._observed(request), _id(request)
-        data = await run_in_threadpool(_model_archive, one, identity)
-        return Response(data, media_type="application/zip", headers=_as_file(one, identity, "model.zip"))
-
-    # -- the feed ------------------------------------------------------------------------------------------------------
+        return answer
 
     async def _events(self, request: Request) -> Response:
         one = await self._observed(request)
@@ -122,8 +112,6 @@ class Dashboard:
         return StreamingResponse(
             _feed(one, cursor, self.is_ending), media_type="text/event-stream", headers={"cache-control": "no-store"}
         )
-
-    # -- control -------------------------------------------------------------------------------------------------------
 
     async def _control(self, request: Request) -> Response:
         self._demand_token(request)
@@ -162,7 +150,7 @@ async def _feed(one: ObservedExperiment, cursor: str, is_ending: Callable[[], bo
             if since < one.observer.table.sequence:
                 rows = await run_in_threadpool(documents.individuals, one.observer, since, MOST_ROWS)
                 cursor = rows["cursor"]
-                yield f"event: rows\nid: {cursor}\ndata: {_text(rows)}\n\n"
+                yield f"event: rows\nid: {cursor}\ndata: {msgspec.json.encode(rows).decode()}\n\n"
             if one.status.is_due():
                 await run_in_threadpool(one.status.renew)
             if one.status.number != sent:
@@ -184,13 +172,13 @@ async def _body(request: Request) -> bytes:
     return data
 
 
-def _model_archive(one: ObservedExperiment, identity: str) -> bytes:
+def _model_archive(details: Details, identity: str) -> bytes:
     """DNA, weights and facts of an individual as a zip file."""
-    facts = {key: value for key, value in one.details.individual(identity).items() if key not in ("dna", "layers")}
+    facts = {key: value for key, value in details.individual(identity).items() if key not in ("dna", "layers")}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("weights.safetensors", one.details.weights(identity))
-        archive.writestr("dna.json", one.details.dna_text(identity))
+        archive.writestr("weights.safetensors", details.weights(identity))
+        archive.writestr("dna.json", details.dna_text(identity))
         archive.writestr("individual.json", msgspec.json.format(msgspec.json.encode(facts), indent=2))
     return buffer.getvalue()
 
@@ -198,10 +186,6 @@ def _model_archive(one: ObservedExperiment, identity: str) -> bytes:
 def _as_file(one: ObservedExperiment, identity: str, kind: str) -> dict[str, str]:
     name = _UNSAFE.sub("-", f"{one.found.name}-{identity}-{kind}").strip("-.")
     return {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
-
-
-def _text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _json(value: Any) -> Response:
@@ -225,8 +209,7 @@ def listen(host: str, port: int | None, usual: int) -> socket.socket:
     """A socket at that port; without one, at the usual port, or at any if that is taken."""
     for attempt in (usual, 0) if port is None else (port,):
         try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            return socket.create_server((host, attempt), family=family)
+            return socket.create_server((host, attempt), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:
             fault = error
     raise SettingsError(

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from genepool.data.free_memory import check_room
 from genepool.data.paths import stamp
 from genepool.data.source import Development, Images
-from genepool.data.splits import development_part, test_part
+from genepool.data.splits import held_out_mask
 from genepool.errors import DataError, shown
 
 
@@ -39,8 +39,7 @@ class ArraySource:
         name: str = "arrays",
         flip: bool = True,
     ) -> None:
-        self.name = name
-        self.flip = flip
+        self.name, self.flip = name, flip
         pixels, raw_labels = _array(x, "x"), _labels(_array(y, "y"), "y")
         self._scale = _scale(pixels, "x")
         self._values = _class_values(raw_labels, classes)
@@ -52,25 +51,20 @@ class ArraySource:
 
     def fingerprint(self) -> str:
         digest = hashlib.blake2b(digest_size=32)
-        for part in (self._images, self._validation, self._test):
-            if part is not None:
-                digest.update(f"{part.pixels.shape}".encode())
-                digest.update(np.ascontiguousarray(part.pixels).data)
-                digest.update(part.labels.tobytes())
+        for part in filter(None, (self._images, self._validation, self._test)):
+            digest.update(f"{part.pixels.shape}".encode())
+            digest.update(np.ascontiguousarray(part.pixels).data)
+            digest.update(part.labels.tobytes())
         return digest.hexdigest()
 
     def development(self) -> Development:
-        images = self._images if self._test is not None else development_part(self._images)
-        if self._validation is None:
-            return Development(images=images)
-        both = Images(
-            pixels=np.concatenate([images.pixels, self._validation.pixels]),
-            labels=np.concatenate([images.labels, self._validation.labels]),
-        )
-        return Development(images=both, validation=np.arange(len(both)) >= len(images))
+        images = self._images
+        if self._test is None:
+            images = images.take(~held_out_mask(images.labels))
+        return Development(images=images) if self._validation is None else Development.joined(images, self._validation)
 
     def held_out(self) -> Images:
-        return self._test if self._test is not None else test_part(self._images)
+        return self._test if self._test is not None else self._images.take(held_out_mask(self._images.labels))
 
     def _optional(self, pair: tuple[ArrayLike, ArrayLike] | None, part: str) -> Images | None:
         if pair is None:
@@ -87,18 +81,13 @@ class ArraySource:
     def _part(self, pixels: NDArray[Any], labels: NDArray[Any], x: str, y: str) -> Images:
         if len(pixels) != len(labels):
             raise DataError(f"{x} has {len(pixels)} images, but {y} has {len(labels)} labels; give one for each.")
-        self._check_known(labels, y)
-        return Images(
-            pixels=_bytes(_four_dimensional(pixels, x), self._scale, x),
-            labels=np.searchsorted(self._values, labels).astype(np.int64),
-        )
-
-    def _check_known(self, labels: NDArray[Any], y: str) -> None:
         if (labels.dtype.kind == "U") != (self._values.dtype.kind == "U"):
             raise DataError(f"{y} must be of the same kind as the training labels: all text or all integers.")
         unknown = np.setdiff1d(labels, self._values)
         if len(unknown):
             raise DataError(f"{y} contains the label '{unknown[0]}', which does not occur in the training part.")
+        known = np.searchsorted(self._values, labels).astype(np.int64)
+        return Images(pixels=_bytes(_four_dimensional(pixels, x), self._scale, x), labels=known)
 
     def _check_class_sizes(self) -> None:
         counts = np.bincount(self._images.labels, minlength=len(self.classes))
@@ -190,12 +179,14 @@ def _class_values(labels: NDArray[Any], classes: Sequence[str] | None) -> NDArra
 
 
 def _scale(pixels: NDArray[Any], what: str) -> float:
-    """Return the factor that brings pixels to 0..255; it is determined once, on the training part."""
+    _check_numbers(pixels, what)
+    up_to_one = pixels.dtype.kind == "b" or (pixels.dtype.kind == "f" and float(pixels.max()) <= 1.0)
+    return 255.0 if up_to_one else 1.0
+
+
+def _check_numbers(pixels: NDArray[Any], what: str) -> None:
     if pixels.dtype.kind not in "iubf":
         raise DataError(f"{what} must be numbers, not {pixels.dtype}.")
-    if pixels.dtype.kind == "f":
-        return 255.0 if float(pixels.max()) <= 1.0 else 1.0
-    return 255.0 if pixels.dtype.kind == "b" else 1.0
 
 
 def _four_dimensional(pixels: NDArray[Any], what: str) -> NDArray[Any]:
@@ -212,8 +203,7 @@ def _four_dimensional(pixels: NDArray[Any], what: str) -> NDArray[Any]:
 def _bytes(pixels: NDArray[Any], scale: float, what: str) -> NDArray[np.uint8]:
     if pixels.dtype == np.uint8:
         return pixels
-    if pixels.dtype.kind not in "iubf":
-        raise DataError(f"{what} must be numbers, not {pixels.dtype}.")
+    _check_numbers(pixels, what)
     if pixels.dtype.kind == "f" and not np.isfinite(pixels).all():
         raise DataError(f"{what} contains pixels that are not finite numbers (NaN or infinity); replace them.")
     low, high = float(pixels.min()) * scale, float(pixels.max()) * scale
@@ -230,11 +220,8 @@ def _bytes(pixels: NDArray[Any], scale: float, what: str) -> NDArray[np.uint8]:
 
 PAIRS = (("x_train", "y_train"), ("x", "y"), ("images", "labels"))
 """The training part is the first of these pairs in the file."""
-VALIDATION_PAIR = ("x_val", "y_val")
-TEST_PAIR = ("x_test", "y_test")
 LARGE, TIGHTEST = 2**28, 100
-"""A file may unpack to LARGE bytes, or to TIGHTEST times its size: real images are not that compressible, but a zip
-bomb is."""
+"""A file may unpack to LARGE bytes, or to TIGHTEST times its size: only zip bombs are more compressible."""
 COPIES = 2
 """Copies of the arrays in memory at a time: as in the file, and split."""
 READ_ERRORS = (
@@ -249,9 +236,7 @@ class NpzSource:
     """The arrays of a `.npz` file, read when first needed."""
 
     def __init__(self, path: Path, *, flip: bool = True) -> None:
-        self.path = path
-        self.name = shown(path.stem)
-        self.flip = flip
+        self.path, self.name, self.flip = path, shown(path.stem), flip
         if not path.is_file():
             raise DataError(f"There is no file '{shown(path)}'.")
 
@@ -292,7 +277,8 @@ class NpzSource:
         if train is None:
             found = ", ".join(sorted(shown(name) for name in names)) or "nothing"
             raise DataError(f"'{shown(self.path)}' contains {found}; it must contain x_train and y_train, or x and y.")
-        return self._pair(archive, train), self._optional(archive, VALIDATION_PAIR), self._optional(archive, TEST_PAIR)
+        validation, test = (self._optional(archive, names) for names in (("x_val", "y_val"), ("x_test", "y_test")))
+        return self._pair(archive, train), validation, test
 
     def _check_size(self, archive: Any) -> None:
         """Check the sizes in the archive's directory; nothing has been unpacked yet, and no more than this will be."""

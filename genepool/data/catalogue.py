@@ -36,8 +36,7 @@ def open_source(
         if size is not None or flip is not None:
             raise SettingsError(f"The size and flip of the data set '{spec}' are fixed; leave them out.")
         return SOURCES.get(spec).open(data_dir, progress)
-    path = Path(spec)
-    mirrored = True if flip is None else flip
+    path, mirrored = Path(spec), flip is not False
     try:
         if path.is_dir():
             return FolderSource(path, size=size, flip=mirrored)

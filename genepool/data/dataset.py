@@ -1,15 +1,8 @@
 """The data that training reads: a source's images, split, measured, padded and stored as memory-mapped files.
 
-All workers on a machine map the same files, so the images are in memory once. A prepared data set is a folder:
-
-    <cache>/prepared/<name>-<key>/
-      meta.json                 names, sizes, channel means; written last
-      train_pixels.npy          uint8 (n, height + 2 pad, width + 2 pad, channels), padded with the channel means
-      train_labels.npy          int64 (n,)
-      validation_pixels.npy     uint8 (m, height, width, channels)
-      validation_labels.npy     int64 (m,)
-
-It is built under a temporary name and renamed, so that it is complete or absent. It never contains a test image.
+All workers on a machine map the same files, so the images are in memory once. A prepared data set is a folder
+`<cache>/prepared/<name>-<key>/` of .npy files (see `_Meta.arrays`) and a `meta.json`, which is written last. It is
+built under a temporary name and renamed, so that it is complete or absent. It never contains a test image.
 """
 
 from __future__ import annotations
@@ -17,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
+import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -104,7 +98,12 @@ def prepare(source: Source, *, cache: Path | None = None, seed: int = 0, pad: in
             return dataset
         development = source.development()
         try:
-            _build(source, development, target, seed, pad)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as temporary:
+                built = Path(temporary) / "dataset"
+                built.mkdir()
+                _write(source, development, built, seed, pad)
+                _publish(built, target, Path(temporary))
         except OSError as error:
             raise DataError(
                 f"The prepared data cannot be written to '{shown(root)}' ({error.strerror or error}); free some space "
@@ -151,15 +150,6 @@ def _open(folder: Path) -> Dataset | None:
         return None
     facts = {name: value for name, value in msgspec.structs.asdict(meta).items() if name in Dataset.__slots__}
     return Dataset(**facts, **arrays)
-
-
-def _build(source: Source, development: Development, target: Path, seed: int, pad: int) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as temporary:
-        built = Path(temporary) / "dataset"
-        built.mkdir()
-        _write(source, development, built, seed, pad)
-        _publish(built, target, Path(temporary))
 
 
 def _publish(built: Path, target: Path, temporary: Path) -> None:
@@ -231,11 +221,11 @@ def _check_classes(source: Source, labels: NDArray[np.int64], trained: NDArray[n
 def _padded(images: Images, rows: NDArray[np.int64], pad: int, border: NDArray[np.uint8]) -> Iterator[NDArray[Any]]:
     """Yield the images in parts, framed by the channel mean: normalisation turns it into zero (He et al., 2016)."""
     _, height, width, channels = images.pixels.shape
-    step = at_a_time((height + 2 * pad) * (width + 2 * pad) * channels)
+    shape = (height + 2 * pad, width + 2 * pad, channels)
+    step = at_a_time(math.prod(shape))
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
-        framed = np.empty((len(part), height + 2 * pad, width + 2 * pad, channels), dtype=np.uint8)
-        framed[:] = border
+        framed = np.full((len(part), *shape), border, dtype=np.uint8)
         framed[:, pad : pad + height, pad : pad + width] = images.pixels[part]
         yield framed
 

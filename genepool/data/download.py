@@ -74,8 +74,7 @@ def _from_one_place(file: RemoteFile, url: str, folder: Path, progress: Progress
 def _receive(file: RemoteFile, url: str, stream: IO[bytes], progress: Progress | None) -> None:
     """Copy the body into the stream; refuse one that is too short or has the wrong digest."""
     digest, done = hashlib.md5(usedforsecurity=False), 0
-    response = _opened(url)
-    with response:
+    with _opened(url) as response:
         length = response.headers.get("Content-Length", "")
         total = int(length) if length.isdecimal() else None
         while chunk := _chunk(response):

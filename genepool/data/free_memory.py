@@ -1,7 +1,4 @@
-"""The free memory of this machine, and whether images fit into it.
-
-This is checked before images are read, since the system kills processes that take too much.
-"""
+"""The free memory of this machine, and whether images fit into it: the system kills processes that take too much."""
 
 from __future__ import annotations
 
@@ -16,13 +13,8 @@ NO_LIMIT = 2**60
 
 def available_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes free in the machine and all control groups (whose limits kill processes); None if unknown."""
-    return min([*_of_machine(root), *_of_groups(root)], default=None)
-
-
-def _of_machine(root: Path) -> Iterator[int]:
-    for line in _lines(root / "proc/meminfo"):
-        if line.startswith("MemAvailable:"):
-            yield int(line.split()[1]) * 1024
+    machine = _figure(root / "proc/meminfo", "MemAvailable:")
+    return min([*([] if machine is None else [machine * 1024]), *_of_groups(root)], default=None)
 
 
 def _of_groups(root: Path) -> Iterator[int]:
@@ -41,12 +33,12 @@ def _of_groups(root: Path) -> Iterator[int]:
             folder = root / mount / group
             most, used = _number(folder / limit), _number(folder / usage)
             if most is not None and used is not None and most < NO_LIMIT:
-                yield max(0, most - used + _figure(folder / "memory.stat", old))
+                # Cached file pages count as used but are reclaimed on demand.
+                yield max(0, most - used + (_figure(folder / "memory.stat", old) or 0))
 
 
-def _figure(path: Path, name: str) -> int:
-    """Return a figure from a file of names and numbers; cached file pages count as used but are reclaimed on demand."""
-    return next((int(line.split()[1]) for line in _lines(path) if line.split()[:1] == [name]), 0)
+def _figure(path: Path, name: str) -> int | None:
+    return next((int(line.split()[1]) for line in _lines(path) if line.split()[:1] == [name]), None)
 
 
 def _number(path: Path) -> int | None:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,8 @@ DECODER_ERRORS = (
     RuntimeError, SyntaxError, TypeError, ValueError, struct.error, zlib.error, Image.DecompressionBombError,
 )  # fmt: skip
 """The exceptions that Pillow's decoders raise on damaged files."""
-TRANSPOSITIONS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+TURNS = ("FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90")
+TRANSPOSITIONS = {number: Image.Transpose[name] for number, name in enumerate(TURNS, start=2)}
 
 
 class _UnusableError(Exception):
@@ -71,8 +64,7 @@ def read_pixels(path: Path, *, height: int, width: int, channels: int) -> NDArra
     with _opened(path) as image:
         image.load()
         plain = _opaque(image, "L" if channels == 1 else "RGB")
-        turn = TRANSPOSITIONS.get(_orientation(image, decoded=True))
-        if turn is not None:
+        if (turn := TRANSPOSITIONS.get(_orientation(image, decoded=True))) is not None:
             plain = plain.transpose(turn)
         if plain.size != (width, height):
             plain = plain.resize((width, height), Image.Resampling.BICUBIC)
@@ -85,9 +77,16 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     try:
         _check_file(path)
         with _quiet(), path.open("rb") as stream:
-            yield _checked(path, stream)
+            image = Image.open(stream, formats=FORMATS)
+            if image.width * image.height > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            if 0 in image.size:
+                raise DataError(f"The image '{shown(path)}' has no pixels; replace or remove it.")
+            yield image
     except Image.DecompressionBombError as error:
-        raise _too_large(path) from error
+        raise DataError(
+            f"The image '{shown(path)}' has more than {MAX_PIXELS // 10**6} million pixels; make it smaller."
+        ) from error
     except UnidentifiedImageError as error:
         raise DataError(
             f"'{shown(path)}' is not a readable image (PNG, JPEG, WebP, GIF, BMP or TIFF); remove it."
@@ -129,19 +128,6 @@ def _check_file(path: Path) -> None:
         raise DataError(f"'{shown(path)}' is not a regular file; remove it.")
     if status.st_size == 0:
         raise DataError(f"The image '{shown(path)}' is empty (0 bytes); replace or remove it.")
-
-
-def _checked(path: Path, stream: IO[bytes]) -> Image.Image:
-    image = Image.open(stream, formats=FORMATS)
-    if image.width * image.height > MAX_PIXELS:
-        raise _too_large(path)
-    if 0 in image.size:
-        raise DataError(f"The image '{shown(path)}' has no pixels; replace or remove it.")
-    return image
-
-
-def _too_large(path: Path) -> DataError:
-    return DataError(f"The image '{shown(path)}' has more than {MAX_PIXELS // 10**6} million pixels; make it smaller.")
 
 
 def _orientation(image: Image.Image, *, decoded: bool) -> int:

@@ -17,11 +17,11 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genepool.data.free_memory import check_room
 from genepool.data.image_files import read_header, read_pixels
@@ -48,20 +48,14 @@ class Tree:
     validation: tuple[ImageFile, ...] = ()
     test: tuple[ImageFile, ...] = ()
 
-    def files(self) -> Iterator[ImageFile]:
-        yield from self.train
-        yield from self.validation
-        yield from self.test
-
 
 def read_tree(root: Path) -> Tree:
     """List the classes and files; refuse a folder that cannot be split into training, validation and test."""
     folders = _folders(root)
     seen: set[tuple[int, int]] = set()
+    parts = {"train": folders}
     if _in_parts(folders):
         parts = {PARTS[folder.name.lower()]: _folders(folder) for folder in folders}
-    else:
-        parts = {"train": folders}
     names = [folder.name for folder in parts["train"]]
     if len(names) < 2:
         found = f"only the class folder '{shown(names[0])}'" if names else "no class folders"
@@ -111,10 +105,9 @@ def _files(folders: list[Path], names: list[str], seen: set[tuple[int, int]]) ->
     for folder in folders:
         if folder.name not in names:
             raise DataError(f"The class folder '{shown(folder)}' has no counterpart in 'train'; rename or remove it.")
-        before = len(found)
-        found.extend(_below(folder, names.index(folder.name), seen))
-        if len(found) == before:
+        if not (files := list(_below(folder, names.index(folder.name), seen))):
             raise DataError(f"The class folder '{shown(folder)}' contains no images; fill or remove it.")
+        found += files
     return tuple(found)
 
 
@@ -146,10 +139,8 @@ def _status(path: Path) -> os.stat_result:
 
 def _check_splittable(root: Path, tree: Tree) -> None:
     needed = 1 + (not tree.validation) + (not tree.test)
-    counts = [0] * len(tree.classes)
-    for file in tree.train:
-        counts[file.label] += 1
-    for name, count in zip(tree.classes, counts, strict=True):
+    counts = np.bincount([file.label for file in tree.train], minlength=len(tree.classes))
+    for name, count in zip(tree.classes, counts.tolist(), strict=True):
         if count < needed:
             raise DataError(
                 f"The class '{name}' of '{shown(root)}' has {count} image{'s' * (count != 1)}, but at least {needed} "
@@ -169,23 +160,19 @@ Frame = tuple[int, int, int]
 class FolderSource:
     """A folder of images. The list of files is read on opening, the images when needed.
 
-    By default, the size is the median height and width of the development images, and the images are grey if all of
-    these are. The test images do not influence either.
+    By default, size (the median height and width) and colour (grey if all are) follow the development images only.
     """
 
     def __init__(self, path: Path, *, size: tuple[int, int] | None = None, flip: bool = True) -> None:
         if size is not None and not all(1 <= side <= LARGEST_SIDE for side in size):
             raise SettingsError(f"The image size {size[0]}x{size[1]} is not between 1 and {LARGEST_SIDE} pixels.")
-        self.name = shown(path.resolve().name) or "images"
-        self.flip = flip
-        self._path = path
-        self._size = size
-        self._tree = read_tree(path)
+        self.name, self.flip = shown(path.resolve().name) or "images", flip
+        self._path, self._size, self._tree = path, size, read_tree(path)
         self.classes = self._tree.classes
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{shown(self._path.resolve())} {self._size}".encode())
-        for file in self._tree.files():
+        for file in (*self._tree.train, *self._tree.validation, *self._tree.test):
             name = shown(file.path.relative_to(self._path))
             digest.update(f"\n{name} {file.label} {file.size} {file.changed}".encode())
         return digest.hexdigest()
@@ -194,14 +181,13 @@ class FolderSource:
         """Test images are decoded too, and discarded: a damaged one should stop a run at its start."""
         train, test = self._split
         files = (*train, *self._tree.validation)
-        frame = self._frame
-        images = _decode(files, frame)
+        height, width, channels = self._frame
+        images = _decode(files, self._frame)
         for file in test:
             read_header(file.path)
-            read_pixels(file.path, height=frame[0], width=frame[1], channels=frame[2])
-        if not self._tree.validation:
-            return Development(images=images)
-        return Development(images=images, validation=np.arange(len(files)) >= len(train))
+            read_pixels(file.path, height=height, width=width, channels=channels)
+        mask = np.arange(len(files)) >= len(train) if self._tree.validation else None
+        return Development(images=images, validation=mask)
 
     def held_out(self) -> Images:
         return _decode(self._split[1], self._frame)
@@ -213,8 +199,7 @@ class FolderSource:
         if self._tree.test:
             return train, self._tree.test
         held_out = held_out_mask(np.array([file.label for file in train], dtype=np.int64))
-        kept = [file for file, out in zip(train, held_out, strict=True) if not out]
-        return kept, [file for file, out in zip(train, held_out, strict=True) if out]
+        return list(compress(train, ~held_out)), list(compress(train, held_out))
 
     @cached_property
     def _frame(self) -> Frame:
@@ -231,16 +216,12 @@ class FolderSource:
 def _decode(files: Sequence[ImageFile], frame: Frame) -> Images:
     """Decode one image at a time directly into the array, which limits the memory to that of the result."""
     height, width, channels = frame
-    pixels = _room((len(files), height, width, channels))
+    what, advice = f"{len(files)} images of {height}x{width}", "choose a smaller size (--size)"
+    check_room(len(files) * math.prod(frame), what, advice)
+    try:
+        pixels = np.empty((len(files), *frame), dtype=np.uint8)
+    except (MemoryError, ValueError) as error:
+        raise DataError(f"{what} do not fit into memory; {advice}.") from error
     for row, file in enumerate(files):
         pixels[row] = read_pixels(file.path, height=height, width=width, channels=channels)
     return Images(pixels=pixels, labels=np.array([file.label for file in files], dtype=np.int64))
-
-
-def _room(shape: tuple[int, int, int, int]) -> NDArray[np.uint8]:
-    what, advice = f"{shape[0]} images of {shape[1]}x{shape[2]}", "choose a smaller size (--size)"
-    check_room(math.prod(shape), what, advice)
-    try:
-        return np.empty(shape, dtype=np.uint8)
-    except (MemoryError, ValueError) as error:
-        raise DataError(f"{what} do not fit into memory; {advice}.") from error

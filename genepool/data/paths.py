@@ -65,8 +65,3 @@ def cache_folder() -> Path:
         return Path.home() / ".cache" / "genepool"
     except RuntimeError as error:
         raise DataError("There is no home folder to keep data in; set GENEPOOL_CACHE to a folder.") from error
-
-
-def downloads_folder() -> Path:
-    """Return the folder for downloaded official files, one subfolder per data set."""
-    return cache_folder() / "downloads"

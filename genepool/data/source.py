@@ -1,8 +1,4 @@
-"""The interface of a source of images: labelled images for development, and a held-out test part.
-
-Sources read files and formats; they do not depend on torch, padding or batches. `genepool.data.dataset` prepares the
-development part for training; the held-out part is only for `genepool.nn.final_test`.
-"""
+"""The interface of a source of images: labelled images for development, and a held-out test part."""
 
 from __future__ import annotations
 
@@ -74,6 +70,12 @@ class Development:
         if not mask.any() or mask.all():
             raise DataError("The validation mask must leave at least one image for training and one for validation.")
 
+    @classmethod
+    def joined(cls, train: Images, validation: Images) -> Development:
+        pixels = np.concatenate([train.pixels, validation.pixels])
+        labels = np.concatenate([train.labels, validation.labels])
+        return cls(images=Images(pixels=pixels, labels=labels), validation=np.arange(len(labels)) >= len(train))
+
 
 class Source(Protocol):
     """A source of images. Opening one is cheap; images are read when needed."""
@@ -81,37 +83,28 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """A name for people and file names."""
-        ...
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes, in the order of the labels."""
-        ...
 
     @property
     def flip(self) -> bool:
         """Whether an image's mirror image is an equally good example of its class (not so for digits)."""
-        ...
 
     def fingerprint(self) -> str:
         """A short text that changes when the files change; computed without decoding images."""
-        ...
 
     def development(self) -> Development:
         """Read the training and validation images."""
-        ...
 
     def held_out(self) -> Images:
         """Read the test images. Only `genepool.nn.final_test` may call this."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A data set that can be opened by name.
-
-    A package with its own data set registers a Listing under the entry point group `genepool.datasets`.
-    """
+    """A data set that can be opened by name; other packages add theirs as entry points in `genepool.datasets`."""
 
     name: str
     train: int

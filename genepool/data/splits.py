@@ -52,16 +52,6 @@ def held_out_mask(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     return stratified_split(labels, TEST_SHARE, np.random.default_rng(TEST_SEED))
 
 
-def development_part(images: Images) -> Images:
-    """Return the development images of a source without a test part."""
-    return images.take(~held_out_mask(images.labels))
-
-
-def test_part(images: Images) -> Images:
-    """Return the test images of a source without a test part."""
-    return images.take(held_out_mask(images.labels))
-
-
 SMALLEST_STD = 1 / 255
 """A constant channel must not be divided by zero."""
 

@@ -36,10 +36,8 @@ def encode(dna: DNA) -> str:
 
 
 def encode_in_a_line(dna: DNA) -> bytes:
-    document = _Document(
-        version=VERSION, learning_rate=dna.learning_rate, vertices=dna.vertices, edges=dna.edges, odds=dict(dna.odds)
-    )
-    return msgspec.json.encode(document)
+    facts = msgspec.structs.asdict(dna) | {"odds": dict(dna.odds)}
+    return msgspec.json.encode(_Document(version=VERSION, **facts))
 
 
 def decode(text: str | bytes) -> DNA:
@@ -52,12 +50,8 @@ def decode(text: str | bytes) -> DNA:
         raise InvalidDNAError("it is nested too deeply to be a DNA.") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidDNAError(f"it is not a DNA in JSON: {shown(str(error))}.") from None
-    return DNA(
-        learning_rate=document.learning_rate,
-        vertices=document.vertices,
-        edges=document.edges,
-        odds=tuple(document.odds.items()),
-    )
+    vertices, edges, odds = document.vertices, document.edges, tuple(document.odds.items())
+    return DNA(learning_rate=document.learning_rate, vertices=vertices, edges=edges, odds=odds)
 
 
 def _read_document(text: str | bytes) -> _Document:

@@ -21,11 +21,9 @@ class Vertex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     leakiness: float = 0.0
     """The slope of the rectifier below zero (bn_relu only)."""
     inputs_mutable: bool = True
-    """Whether mutations may change the incoming edges."""
+    """Whether mutations may change the incoming edges; likewise the outgoing edges and the vertex itself."""
     outputs_mutable: bool = True
-    """Whether mutations may change the outgoing edges."""
     properties_mutable: bool = True
-    """Whether mutations may change or remove the vertex itself."""
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", gc=False):

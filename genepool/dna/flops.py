@@ -19,14 +19,10 @@ and reshaping data (resizing, cutting, padding) and reading images are not count
 
 An input needs a gradient only if there are parameters before it; torch computes the same.
 
-The memory is an upper bound on the size of a process that trains the network, measured with torch 2.13 on a CPU
-(tests/nn/test_memory.py checks it): the process itself, six times the weights (weights, momentum, gradients, and a
-checkpoint being written), the values that the forward pass keeps, gradients that wait at a vertex for others, and the
-largest buffers of a single operation.
+The memory is an upper bound on the size of a process that trains the network, measured with torch 2.13 on a CPU.
 
 The step time is an estimate for comparing networks on one machine, fitted to measurements on one x86 core with batches
-of 50. CPUs compute convolutions on blocks of channels, so a narrow layer takes as long as a full block; normalising and
-adding are limited by memory, at a thirtieth of the speed.
+of 50. CPUs compute convolutions on blocks of channels, so a narrow layer takes as long as a full block.
 """
 
 from __future__ import annotations
@@ -46,6 +42,7 @@ VALIDATION_BATCH = 100
 _ELEMENT = 32 * 1024
 """Bytes per vertex or edge of any size: modules, tensor headers, records for gradients."""
 _WEIGHTS = 6
+"""Copies of the weights: themselves, momentum, gradients, and a checkpoint being written."""
 _FRAGMENTS = 1.75
 """Fragmentation: aligned allocations cannot use a hole of exactly their own size."""
 _PASSING = 4
@@ -61,12 +58,8 @@ class Flops(msgspec.Struct, frozen=True):
     reduction: int = 0
 
     def __add__(self, other: Flops) -> Flops:
-        return Flops(
-            self.convolution + other.convolution,
-            self.matrix + other.matrix,
-            self.elementwise + other.elementwise,
-            self.reduction + other.reduction,
-        )
+        convolution, matrix = self.convolution + other.convolution, self.matrix + other.matrix
+        return Flops(convolution, matrix, self.elementwise + other.elementwise, self.reduction + other.reduction)
 
     @property
     def total(self) -> int:
@@ -74,7 +67,7 @@ class Flops(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """The requirements of one vertex, one edge or the classifier for one batch."""
+    """The requirements of one vertex, one edge or the classifier for one batch; memory is counted in values."""
 
     parameters: int = 0
     decayed: int = 0
@@ -84,13 +77,13 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     training: Flops = Flops()
     """FLOPs of forward pass, backward pass and update."""
     kept: int = 0
-    """Values kept for the backward pass."""
+    """Kept for the backward pass."""
     waiting: int = 0
-    """Values that stay until the last of several edges has used them: the activation and its gradient."""
+    """Kept until the last of several edges has used them: the activation and its gradient."""
     passing: int = 0
-    """Values of the largest temporary activation."""
+    """The largest temporary activation."""
     buffers: int = 0
-    """Values that a convolution needs while it is computed: reordered filters and the patches of one image."""
+    """Needed while a convolution is computed: reordered filters and the patches of one image."""
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,13 +125,10 @@ def requirements(dna: DNA, image: Shape, classes: int, batch: int = 50) -> Requi
     sizes = shapes(dna, image)
     needs_gradient = gradients_needed(dna)
     uses = {vertex: sum(edge.from_vertex == vertex for edge in dna.edges) for vertex in dna.order}
-    items: dict[str, Item] = {}
-    for edge in dna.edges:
-        if isinstance(edge, Conv):
-            source = sizes.vertices[edge.from_vertex]
-            items[edge.id] = _conv(edge, source, sizes.edges[edge.id], batch, needs_gradient[edge.from_vertex])
-        else:
-            items[edge.id] = Item()
+    items = {edge.id: Item() for edge in dna.edges}
+    for edge in dna.convs:
+        source = sizes.vertices[edge.from_vertex]
+        items[edge.id] = _conv(edge, source, sizes.edges[edge.id], batch, needs_gradient[edge.from_vertex])
     for vertex in dna.vertices:
         summands, shape = len(dna.edges_in[vertex.id]), sizes.vertices[vertex.id]
         returns = uses[vertex.id] if needs_gradient[vertex.id] else 0
@@ -154,8 +144,8 @@ def individual_flops(needs: Requirements, training_batches: int, validation_imag
 
 def gradients_needed(dna: DNA) -> dict[str, bool]:
     """Return, for each vertex, whether any parameter lies at or before it, so that a gradient is needed there."""
-    needed: dict[str, bool] = {dna.input: dna.vertex[dna.input].type == "bn_relu"}
-    for vertex in dna.order[1:]:
+    needed: dict[str, bool] = {}
+    for vertex in dna.order:
         needed[vertex] = dna.vertex[vertex].type == "bn_relu" or any(
             isinstance(edge, Conv) or needed[edge.from_vertex] for edge in dna.edges_in[vertex]
         )
@@ -165,16 +155,14 @@ def gradients_needed(dna: DNA) -> dict[str, bool]:
 def _conv(edge: Conv, source: Shape, result: Shape, batch: int, input_gradient: bool) -> Item:
     filters = source.channels * edge.filter_width * edge.filter_height * result.channels
     once = 2 * batch * result.height * result.width * filters
-    forward = Flops(convolution=once)
-    backward = Flops(convolution=once * (2 if input_gradient else 1))
     # Channels are rounded up to the vector width, once for the filters and once for their gradient.
     reordered = 2 * (-(-source.channels // 16) * 16) * (-(-result.channels // 16) * 16)
     patches = 2 * result.height * result.width * source.channels
     return Item(
         parameters=filters,
         decayed=filters,
-        forward=forward,
-        training=forward + backward + _update(filters, filters),
+        forward=Flops(convolution=once),
+        training=Flops(convolution=once * (3 if input_gradient else 2)) + _update(filters, filters),
         passing=batch * result.values,
         buffers=(reordered + patches) * edge.filter_width * edge.filter_height,
     )
@@ -184,22 +172,14 @@ def _vertex(vertex: Vertex, shape: Shape, batch: int, summands: int, returns: in
     n, c = batch * shape.values, shape.channels
     waiting = n if waits else 0
     sums = Flops(elementwise=n * max(0, summands - 1))
-    gradient_sums = Flops(elementwise=n * max(0, returns - 1))
+    both_sums = sums + Flops(elementwise=n * max(0, returns - 1))
     if vertex.type == "linear":
-        return Item(forward=sums, training=sums + gradient_sums, kept=n, waiting=waiting, passing=n)
+        return Item(forward=sums, training=both_sums, kept=n, waiting=waiting, passing=n)
     rectifier = n if vertex.leakiness == 0 else 2 * n
     forward = sums + Flops(elementwise=2 * n + 4 * c + rectifier)
-    training = sums + Flops(elementwise=3 * n + 11 * c + rectifier, reduction=2 * n)
-    backward = gradient_sums + Flops(elementwise=7 * n + n, reduction=2 * n)
-    update = _update(2 * c, 0)
-    return Item(
-        parameters=2 * c,
-        forward=forward,
-        training=training + backward + update,
-        kept=2 * n,
-        waiting=waiting,
-        passing=n,
-    )
+    training = both_sums + Flops(elementwise=3 * n + 11 * c + rectifier, reduction=2 * n)
+    training += Flops(elementwise=7 * n + n, reduction=2 * n) + _update(2 * c, 0)
+    return Item(parameters=2 * c, forward=forward, training=training, kept=2 * n, waiting=waiting, passing=n)
 
 
 def _classifier(shape: Shape, classes: int, batch: int, input_gradient: bool) -> Item:
@@ -209,15 +189,11 @@ def _classifier(shape: Shape, classes: int, batch: int, input_gradient: bool) ->
     common = Flops(matrix=once, elementwise=pooled + scores, reduction=n)
     forward = common + Flops(elementwise=batch, reduction=scores + batch)
     loss = Flops(elementwise=3 * scores + batch, reduction=2 * scores + batch)
-    backward = Flops(
-        matrix=once * (2 if input_gradient else 1),
-        elementwise=2 * scores + (n if input_gradient else 0),
-        reduction=scores,
-    )
-    update = _update(weights + classes, weights)
-    return Item(
-        parameters=weights + classes, decayed=weights, forward=forward, training=common + loss + backward + update
-    )
+    backward = Flops(matrix=once, elementwise=2 * scores, reduction=scores)
+    if input_gradient:
+        backward += Flops(matrix=once, elementwise=n)
+    training = common + loss + backward + _update(weights + classes, weights)
+    return Item(parameters=weights + classes, decayed=weights, forward=forward, training=training)
 
 
 def _update(parameters: int, decayed: int) -> Flops:
@@ -261,8 +237,7 @@ def step_time(dna: DNA, image: Shape, classes: int, batch: int) -> StepTime:
         filters = _blocks(into.channels) * _blocks(out.channels) * edge.filter_width * edge.filter_height
         multiplications += 6.0 * batch * out.height * out.width * filters
     moved = requirements(dna, image, classes, batch).training
-    layers = sum(isinstance(edge, Conv) for edge in dna.edges) + len(dna.vertices)
-    seconds = _STEP + layers * _LAYER + multiplications / _MULTIPLYING
+    seconds = _STEP + (len(dna.convs) + len(dna.vertices)) * _LAYER + multiplications / _MULTIPLYING
     return StepTime(seconds + (moved.elementwise + moved.reduction) / _MOVING, float(moved.total))
 
 
@@ -287,19 +262,15 @@ def network_facts(individual: DNA, image: Shape, classes: int, batch: int) -> di
 
 
 def _vertex_row(individual: DNA, vertex: str, sizes: Shapes, needs: Requirements) -> dict[str, Any]:
-    items = [needs.items[vertex], *(needs.items[edge.id] for edge in individual.edges_in[vertex])]
+    edges = individual.edges_in[vertex]
+    items = [needs.items[vertex], *(needs.items[edge.id] for edge in edges)]
     if vertex == individual.output:
         items.append(needs.items[CLASSIFIER])
-    height, width, channels = sizes.vertices[vertex]
     return {
         "id": vertex,
         "type": individual.vertex[vertex].type,
-        "edges": [
-            {"id": edge.id, "from": edge.from_vertex, "kind": _kind(edge)} for edge in individual.edges_in[vertex]
-        ],
-        "height": height,
-        "width": width,
-        "channels": channels,
+        "edges": [{"id": edge.id, "from": edge.from_vertex, "kind": _kind(edge)} for edge in edges],
+        **sizes.vertices[vertex]._asdict(),
         "parameters": sum(item.parameters for item in items),
         "flops_forward": sum(item.forward.total for item in items),
         "flops_training": sum(item.training.total for item in items),

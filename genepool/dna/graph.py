@@ -1,11 +1,7 @@
 """The encoding of an individual: a graph of vertices (activations) and edges (connections), and a learning rate.
 
-Follows the paper's "Encoding and Mutations" and supplement S1. Everything is a frozen value. An edit returns a new DNA,
-and no DNA can break a rule of `validation.py`.
-
-The input is the only vertex without incoming edges, the output the only one without outgoing edges. The *backbone* is
-the path from input to output along the edges of highest precedence; an edge off the backbone that connects two of its
-vertices is a *skip*.
+Follows the paper's "Encoding and Mutations" and supplement S1. An edit returns a new DNA, and none can break a rule of
+`validation.py`. The input is the only vertex without incoming edges, the output the only one without outgoing edges.
 """
 
 from __future__ import annotations
@@ -19,6 +15,8 @@ from msgspec.structs import force_setattr, replace
 from genepool.dna.elements import Conv, Edge, Identity, Vertex
 from genepool.dna.topology import topological_order
 from genepool.dna.validation import check, usual_order
+
+Element = Vertex | Conv | Identity
 
 
 class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -133,11 +131,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return (" ".join(layers) or "no hidden layer") + skips + others
 
     def edited(
-        self,
-        *,
-        learning_rate: float | None = None,
-        put: Iterable[Vertex | Conv | Identity] = (),
-        drop: Iterable[str] = (),
+        self, *, learning_rate: float | None = None, put: Iterable[Element] = (), drop: Iterable[str] = ()
     ) -> DNA:
         """Return a copy with vertices and edges added, replaced (same ID) or dropped."""
         gone = set(drop)
@@ -157,16 +151,13 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def renamed(self, names: dict[str, str]) -> DNA:
         """Return a copy in which vertices and edges have other IDs."""
-        return replace(
-            self,
-            vertices=tuple(replace(vertex, id=names.get(vertex.id, vertex.id)) for vertex in self.vertices),
-            edges=tuple(
-                replace(
-                    edge,
-                    id=names.get(edge.id, edge.id),
-                    from_vertex=names.get(edge.from_vertex, edge.from_vertex),
-                    to_vertex=names.get(edge.to_vertex, edge.to_vertex),
-                )
-                for edge in self.edges
-            ),
+
+        def new(name: str) -> str:
+            return names.get(name, name)
+
+        vertices = tuple(replace(vertex, id=new(vertex.id)) for vertex in self.vertices)
+        edges = tuple(
+            replace(edge, id=new(edge.id), from_vertex=new(edge.from_vertex), to_vertex=new(edge.to_vertex))
+            for edge in self.edges
         )
+        return replace(self, vertices=vertices, edges=edges)

@@ -1,8 +1,7 @@
 """The shape of every vertex for images of any size: the paper's scale and depth resolution.
 
 A vertex takes its size from the incoming edge of highest scale precedence and its depth from the one of highest depth
-precedence. The values of other edges are resized (zeroth-order interpolation) and cut or zero-padded in channels.
-A stride s turns n pixels into ceil(n / s); sizes need not be powers of two.
+precedence. A stride s turns n pixels into ceil(n / s).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Graph functions on plain sets, independent of DNA.
-
-A graph is an iterable of arcs, each a pair (from, to) of vertex IDs.
-"""
+"""Graph functions, independent of DNA. A graph is an iterable of arcs, each a pair (from, to) of vertex IDs."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
@@ -13,25 +10,20 @@ from itertools import pairwise
 Arc = tuple[str, str]
 
 
-def neighbours(arcs: Iterable[Arc]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the successors and predecessors of each vertex that has any."""
-    successors: defaultdict[str, list[str]] = defaultdict(list)
-    predecessors: defaultdict[str, list[str]] = defaultdict(list)
+def _successors(arcs: Iterable[Arc]) -> defaultdict[str, list[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
     for source, target in arcs:
-        successors[source].append(target)
-        predecessors[target].append(source)
-    return successors, predecessors
+        found[source].append(target)
+    return found
 
 
 def reachable(start: str, arcs: Iterable[Arc]) -> set[str]:
     """Return all vertices that can be reached from `start`, including itself."""
-    successors, _ = neighbours(arcs)
-    seen, todo = {start}, [start]
+    successors, seen, todo = _successors(arcs), {start}, [start]
     while todo:
-        for vertex in successors.get(todo.pop(), ()):
-            if vertex not in seen:
-                seen.add(vertex)
-                todo.append(vertex)
+        new = set(successors[todo.pop()]) - seen
+        seen |= new
+        todo += new
     return seen
 
 
@@ -44,18 +36,13 @@ def topological_order(vertices: Sequence[str], arcs: Sequence[Arc]) -> tuple[str
     # Usually they are sorted already and each is connected to the next: then there is no other order.
     if all(place[source] < place[target] for source, target in arcs) and set(arcs).issuperset(pairwise(vertices)):
         return tuple(vertices)
-    missing = dict.fromkeys(vertices, 0)
-    successors: defaultdict[str, list[str]] = defaultdict(list)
-    for source, target in arcs:
-        successors[source].append(target)
-        missing[target] += 1
-    ready = [vertex for vertex, count in missing.items() if count == 0]
+    successors, missing = _successors(arcs), Counter(target for _, target in arcs)
+    ready = [vertex for vertex in vertices if not missing[vertex]]
     heapify(ready)
     order = []
     while ready:
-        vertex = heappop(ready)
-        order.append(vertex)
-        for target in successors.get(vertex, ()):
+        order.append(heappop(ready))
+        for target in successors[order[-1]]:
             missing[target] -= 1
             if missing[target] == 0:
                 heappush(ready, target)

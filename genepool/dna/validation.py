@@ -1,8 +1,4 @@
-"""The rules that every DNA obeys.
-
-The bounds only keep numbers computable. They lie far beyond any trainable network, since the paper's search space is
-unbounded.
-"""
+"""The rules that every DNA obeys. Bounds only keep numbers computable, since the paper's search space is unbounded."""
 
 from __future__ import annotations
 
@@ -21,9 +17,6 @@ T = TypeVar("T")
 MAX_VERTICES = 10_000
 MAX_EDGES = 50_000
 LEARNING_RATE_BOUNDS = (1e-12, 1e6)
-DEPTH_FACTOR_BOUNDS = (1e-6, 1e6)
-FILTER_HALF_BOUNDS = (0.0, 500.0)
-STRIDE_SCALE_BOUNDS = (0.0, 16.0)
 ODDS_BOUNDS = (1e-6, 1e6)
 MAX_ODDS = 1000
 PRECEDENCE_BOUNDS = (-1_000_000, 1_000_000)
@@ -34,10 +27,10 @@ _EDGE_BOUNDS: tuple[tuple[str, tuple[float, float]], ...] = (
 )
 _CONV_BOUNDS = (
     *_EDGE_BOUNDS,
-    ("depth_factor", DEPTH_FACTOR_BOUNDS),
-    ("filter_half_width", FILTER_HALF_BOUNDS),
-    ("filter_half_height", FILTER_HALF_BOUNDS),
-    ("stride_scale", STRIDE_SCALE_BOUNDS),
+    ("depth_factor", (1e-6, 1e6)),
+    ("filter_half_width", (0.0, 500.0)),
+    ("filter_half_height", (0.0, 500.0)),
+    ("stride_scale", (0.0, 16.0)),
 )
 
 # IDs become parts of tensor names (where '.' separates), file names and log lines.
@@ -90,18 +83,16 @@ def _is_chain_with_skips(edges: tuple[Conv | Identity, ...], order: tuple[str, .
 
 def check(dna: DNA) -> None:
     """Raise InvalidDNAError if the DNA breaks a rule."""
-    low, high = LEARNING_RATE_BOUNDS
-    if not low <= dna.learning_rate <= high:
-        raise _out_of_bounds("the learning rate", dna.learning_rate, LEARNING_RATE_BOUNDS)
+    _check_bounds("the learning rate", dna.learning_rate, LEARNING_RATE_BOUNDS)
     _check_counts(dna)
     _check_ids(dna)
     if dna.odds:
         _check_odds(dna)
     for vertex in dna.vertices:
-        if not 0.0 <= vertex.leakiness <= 1.0:
-            raise _out_of_bounds(f"vertex '{vertex.id}': leakiness", vertex.leakiness, (0.0, 1.0))
+        _check_bounds(f"vertex '{vertex.id}': leakiness", vertex.leakiness, (0.0, 1.0))
     for edge in dna.edges:
-        _check_edge(edge)
+        for name, bounds in _CONV_BOUNDS if isinstance(edge, Conv) else _EDGE_BOUNDS:
+            _check_bounds(f"edge '{edge.id}': {name}", getattr(edge, name), bounds)
     _check_ends(dna)
     _check_graph(dna)
     _check_primaries(dna)
@@ -127,16 +118,10 @@ def _is_usual(conv: Conv) -> bool:
     )
 
 
-def _check_edge(edge: Conv | Identity) -> None:
-    for name, (low, high) in _CONV_BOUNDS if isinstance(edge, Conv) else _EDGE_BOUNDS:
-        value = getattr(edge, name)
-        if not low <= value <= high:  # NaN is not between any two numbers
-            raise _out_of_bounds(f"edge '{edge.id}': {name}", value, (low, high))
-
-
-def _out_of_bounds(place: str, value: float, bounds: tuple[float, float]) -> InvalidDNAError:
+def _check_bounds(place: str, value: float, bounds: tuple[float, float]) -> None:
     low, high = bounds
-    return InvalidDNAError(f"{place} is {value:.6g} but must be between {low:g} and {high:g}.")
+    if not low <= value <= high:  # NaN is not between any two numbers
+        raise InvalidDNAError(f"{place} is {value:.6g} but must be between {low:g} and {high:g}.")
 
 
 def _check_ids(dna: DNA) -> None:
@@ -147,8 +132,7 @@ def _check_ids(dna: DNA) -> None:
         raise InvalidDNAError(
             f"the {noun} ID {names[place][:80]!r} is not allowed; use 1 to 64 letters, digits, '-' and '_'."
         )
-    repeated = _most_repeated(names)
-    if repeated is not None:
+    if (repeated := _most_repeated(names)) is not None:
         name, count = repeated
         raise InvalidDNAError(f"the ID '{name}' is used {count} times; each vertex and edge needs its own.")
 
@@ -163,30 +147,23 @@ def _check_odds(dna: DNA) -> None:
     names = [name for name, _ in dna.odds]
     if len(names) > MAX_ODDS or len(set(names)) < len(names) or not all(map(_is_id, names)):
         raise InvalidDNAError("the odds of its mutations have invalid, repeated or too many names.")
-    low, high = ODDS_BOUNDS
     for name, odds in dna.odds:
-        if not low <= odds <= high:
-            raise _out_of_bounds(f"the odds of '{name}'", odds, ODDS_BOUNDS)
+        _check_bounds(f"the odds of '{name}'", odds, ODDS_BOUNDS)
 
 
 def _check_ends(dna: DNA) -> None:
-    known = {vertex.id for vertex in dna.vertices}
-    arcs = dna.arcs
+    known, arcs = {vertex.id for vertex in dna.vertices}, dna.arcs
     if not known.issuperset(chain.from_iterable(arcs)):
         edge, end = next((edge, end) for edge in dna.edges for end in edge.arc if end not in known)
         raise InvalidDNAError(f"edge '{edge.id}' is dangling: there is no vertex {end[:80]!r}.")
-    repeated = _most_repeated(arcs)
-    if repeated is not None:
+    if (repeated := _most_repeated(arcs)) is not None:
         (source, target), _ = repeated
         raise InvalidDNAError(f"two edges lead from '{source}' to '{target}'; only one is allowed.")
 
 
 def _most_repeated(items: list[T]) -> tuple[T, int] | None:
     """Return the most frequent item and its count, or None if all differ."""
-    if len(set(items)) == len(items):
-        return None
-    [(item, count)] = Counter(items).most_common(1)
-    return item, count
+    return None if len(set(items)) == len(items) else Counter(items).most_common(1)[0]
 
 
 def _check_graph(dna: DNA) -> None:
@@ -206,17 +183,13 @@ def _check_graph(dna: DNA) -> None:
 
 def _check_primaries(dna: DNA) -> None:
     """Where edges meet, one of them must decide the depth and one the scale."""
-    first: dict[str, Edge] = {}
     meeting: dict[str, list[Edge]] = {}
     for edge in dna.edges:
-        vertex = edge.to_vertex
-        if vertex not in first:
-            first[vertex] = edge  # most vertices have no other
-        else:
-            meeting.setdefault(vertex, [first[vertex]]).append(edge)
+        meeting.setdefault(edge.to_vertex, []).append(edge)
     for vertex, edges in meeting.items():
-        _check_primary(vertex, "depth", [edge.depth_precedence for edge in edges])
-        _check_primary(vertex, "scale", [edge.scale_precedence for edge in edges])
+        if len(edges) > 1:
+            _check_primary(vertex, "depth", [edge.depth_precedence for edge in edges])
+            _check_primary(vertex, "scale", [edge.scale_precedence for edge in edges])
 
 
 def _check_primary(vertex: str, kind: str, ranks: list[int]) -> None:

@@ -28,55 +28,38 @@ class _Column:
     def __init__(self, image_channels: int) -> None:
         self.vertices: list[Vertex] = [INPUT]
         self.edges: list[Conv | Identity] = []
-        self.top = INPUT.id
-        self.channels = image_channels
+        self.top, self.channels = INPUT.id, image_channels
 
     def conv(self, channels: int, size: int = 3, stride_scale: int = 0, *, active: bool = True) -> str:
         """Add a convolution into a new vertex and return the vertex's ID."""
-        vertex = Vertex(id=f"v{len(self.vertices)}", type="bn_relu" if active else "linear")
-        half = (size - 1) / 2
-        self.edges.append(
-            Conv(
-                id=f"conv{len(self.vertices)}",
-                from_vertex=self.top,
-                to_vertex=vertex.id,
-                depth_factor=channels / self.channels,
-                filter_half_width=half,
-                filter_half_height=half,
-                stride_scale=float(stride_scale),
-            )
-        )
-        return self._add(vertex, channels)
+        number, half = len(self.vertices), (size - 1) / 2
+        vertex = Vertex(id=f"v{number}", type="bn_relu" if active else "linear")
+        new = Conv(id=f"conv{number}", from_vertex=self.top, to_vertex=vertex.id, stride_scale=float(stride_scale))
+        factor = channels / self.channels
+        new = replace(new, depth_factor=factor, filter_half_width=half, filter_half_height=half)
+        return self._add(vertex, new, channels)
 
     def activation(self) -> str:
         """Add batch normalisation and a rectifier after a one-to-one connection; return the new vertex's ID."""
         vertex = Vertex(id=f"v{len(self.vertices)}", type="bn_relu")
-        self.edges.append(Identity(id=f"one{len(self.vertices)}", from_vertex=self.top, to_vertex=vertex.id))
-        return self._add(vertex, self.channels)
+        new = Identity(id=f"one{len(self.vertices)}", from_vertex=self.top, to_vertex=vertex.id)
+        return self._add(vertex, new, self.channels)
 
     def skip(self, start: str) -> None:
         """Connect an earlier vertex to the newest, one-to-one."""
-        skip = Identity(id=f"skip-{start}-{self.top}", from_vertex=start, to_vertex=self.top)
-        self.edges.append(replace(skip, depth_precedence=SKIP_PRECEDENCE, scale_precedence=SKIP_PRECEDENCE))
+        self._skip(Identity(id=f"skip-{start}-{self.top}", from_vertex=start, to_vertex=self.top))
 
     def projection(self, start: str, depth_factor: float, stride_scale: int) -> None:
         """Connect an earlier vertex to the newest with a 1x1 convolution."""
-        self.edges.append(
-            Conv(
-                id=f"skip-{start}-{self.top}",
-                from_vertex=start,
-                to_vertex=self.top,
-                depth_precedence=SKIP_PRECEDENCE,
-                scale_precedence=SKIP_PRECEDENCE,
-                depth_factor=depth_factor,
-                filter_half_width=0.0,
-                filter_half_height=0.0,
-                stride_scale=float(stride_scale),
-            )
-        )
+        new = Conv(id=f"skip-{start}-{self.top}", from_vertex=start, to_vertex=self.top, depth_factor=depth_factor)
+        self._skip(replace(new, filter_half_width=0.0, filter_half_height=0.0, stride_scale=float(stride_scale)))
 
-    def _add(self, vertex: Vertex, channels: int) -> str:
+    def _skip(self, edge: Conv | Identity) -> None:
+        self.edges.append(replace(edge, depth_precedence=SKIP_PRECEDENCE, scale_precedence=SKIP_PRECEDENCE))
+
+    def _add(self, vertex: Vertex, edge: Conv | Identity, channels: int) -> str:
         self.vertices.append(vertex)
+        self.edges.append(edge)
         self.top, self.channels = vertex.id, channels
         return vertex.id
 
@@ -155,6 +138,13 @@ class Published(msgspec.Struct, frozen=True):
     """Why the encoding cannot express it; None if the network of that name in the zoo does."""
     differences: tuple[str, ...] = ()
     """How the network in the zoo differs from the published one after the paper's mutations."""
+
+    @property
+    def text(self) -> str:
+        """The obstacle or the differences, in words."""
+        if self.obstacle is not None:
+            return f"{self.title}: {self.obstacle}"
+        return "\n  - ".join((f"What differs from the published {self.title}:", *self.differences))
 
 
 PRE_ACTIVATION = (

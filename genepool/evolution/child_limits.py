@@ -10,16 +10,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from genepool.dna import DNA, Capacity, Shape, StepTime, capacity, cropped, step_time
-from genepool.dna import modest as modest_network
+from genepool.dna import DNA, Capacity, Shape, StepTime, capacity, cropped, modest, step_time
 from genepool.errors import ModelTooLargeError
 from genepool.evaluation import Limits, TrainingBudget
 from genepool.evolution.training import dna_of, training_budget_of
 from genepool.population import Individual, Population
 
-StepTimes = Callable[[DNA, float], StepTime]
-"""Predicts the training step of a network on crops of this fraction of the image's side."""
-Capacities = Callable[[DNA], Capacity]
 IsAllowed = Callable[[DNA], bool]
 NO_STEP_TIME, NO_CAPACITY = StepTime(0.0, 0.0), Capacity(0, 0)
 
@@ -27,8 +23,9 @@ NO_STEP_TIME, NO_CAPACITY = StepTime(0.0, 0.0), Capacity(0, 0)
 class ChildLimits(NamedTuple):
     """What is known about networks before they are trained."""
 
-    step_time: StepTimes = lambda dna, crop: NO_STEP_TIME
-    capacity: Capacities = lambda dna: NO_CAPACITY
+    step_time: Callable[[DNA, float], StepTime] = lambda dna, crop: NO_STEP_TIME
+    """Predicts the training step of a network on crops of this fraction of the image's side."""
+    capacity: Callable[[DNA], Capacity] = lambda dna: NO_CAPACITY
     image: Shape | None = None
 
     def affordable(self, budget: TrainingBudget, steps: int, population: Population, parent: Individual) -> IsAllowed:
@@ -37,11 +34,11 @@ class ChildLimits(NamedTuple):
         A network that costs no more than a modest one is always allowed: on large images, or in a short time, only the
         trivial network would be affordable.
         """
-        modest = self.step_time(modest_network(self.image.channels), budget.crop) if self.image else NO_STEP_TIME
+        always = self.step_time(modest(self.image.channels), budget.crop) if self.image else NO_STEP_TIME
         if not budget.seconds:
-            flops = max(budget.flops / steps, modest.flops)
+            flops = max(budget.flops / steps, always.flops)
             return lambda child: not budget.flops or self.step_time(child, budget.crop).flops <= flops
-        seconds = max(budget.seconds / steps / self._slowdown(population, parent), modest.seconds)
+        seconds = max(budget.seconds / steps / self._slowdown(population, parent), always.seconds)
         return lambda child: self.step_time(child, budget.crop).seconds <= seconds
 
     def _slowdown(self, population: Population, parent: Individual) -> float:

@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from genepool.errors import ConcurrencyError, InvalidDNAError, SettingsError
-from genepool.evaluation import Evaluator
+from genepool.evaluation import Evaluators
 from genepool.evolution.selection import Pair
 from genepool.evolution.training import Job, dna_of
 from genepool.population import Individual, Population, State
@@ -18,7 +18,7 @@ class Orphans(NamedTuple):
 
     population: Population
     rng: Random
-    evaluator: Callable[[int], Evaluator]
+    evaluator: Evaluators
 
     def handled(self, train: Callable[[Job], None]) -> bool:
         """Take over one orphan, if there is one that this worker can train."""
@@ -49,8 +49,7 @@ class Orphans(NamedTuple):
 class WeightReset(NamedTuple):
     """The simultaneous reset of all weights (paper's supplement, "Escaping local optima").
 
-    It applies to the individuals born before a version of the settings; 0: no reset. They are renewed when they are
-    drawn for a tournament.
+    Individuals born before `version` of the settings (0: no reset) are renewed when they are drawn for a tournament.
     """
 
     population: Population
@@ -62,10 +61,8 @@ class WeightReset(NamedTuple):
 
     def renewed(self, pair: Pair, renewal_of: Callable[[Individual], Job]) -> Job | None:
         """Replace an individual of the pair by the same network with new weights, if the reset applies to one."""
-        for individual in pair:
-            if self.applies_to(individual):
-                return self._renew(individual, renewal_of)
-        return None
+        outdated = next(filter(self.applies_to, pair), None)
+        return None if outdated is None else self._renew(outdated, renewal_of)
 
     def _renew(self, individual: Individual, renewal_of: Callable[[Individual], Job]) -> Job:
         """The copy is born before the original dies, so that a crash in between does not lose the network.

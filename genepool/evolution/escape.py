@@ -1,7 +1,6 @@
 """Escaping local optima during a run (the paper's "Escaping local optima"): the alarm, more mutations, reset weights.
 
-An intervention is a new version of the settings, which also says when the escape ends, in totals of the experiment. So
-it ends by itself, no matter which workers run.
+An intervention is a new version of the settings, which also contains the end of the escape in totals of the experiment.
 """
 
 from __future__ import annotations

@@ -40,10 +40,7 @@ class FinalPhase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FinalTraining:
-    """Trains copies of the best individual, each for all the time that is left.
-
-    `threads` is the number that this worker computes with; 0 if it leaves its core to a worker that has several.
-    """
+    """Trains copies of the best individual, each for all the time that is left. `threads`: see Surroundings."""
 
     def __init__(self, reproduction: Reproduction, threads: int, sleep: Callable[[float], None]) -> None:
         self._reproduction, self._threads, self._sleep = reproduction, threads, sleep
@@ -61,8 +58,8 @@ class FinalTraining:
         return True
 
     def _ranking(self) -> list[Individual]:
-        alive = [individual for individual in self._population.snapshot() if individual.state is State.ALIVE]
-        alive = [individual for individual in alive if not self._reproduction.weight_reset.applies_to(individual)]
+        outdated, snapshot = self._reproduction.weight_reset.applies_to, self._population.snapshot()
+        alive = [individual for individual in snapshot if individual.state is State.ALIVE and not outdated(individual)]
         return sorted(alive, key=lambda individual: individual.fitness or 0.0, reverse=True)
 
     def _can_begin(self) -> bool:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 REDRAWS = 30
 """Mutations drawn at most until a child is allowed."""
-COPY = "identity"
-RENEWAL = "renewal"
+COPY, RENEWAL = "identity", "renewal"
 UNCHANGED = frozenset({COPY, RENEWAL})
 """Names in birth records that stand for an unchanged DNA."""
+Individuals = tuple[Individual, ...]
 
 
 class Breeding(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class Offspring(NamedTuple):
     """The seed of the mutations; 0 if nothing was drawn."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Reproduction:
     """The births of one step. Each method creates an individual in the population and returns the job to train it."""
 
@@ -97,15 +97,13 @@ class Reproduction:
 
     def child_of(self, parent: Individual) -> Job:
         """Create a mutated child, or a child of this parent and a second one."""
-        dna = self._dna(parent)
-        budget = self._budget(rival=self._rival(parent))
+        dna, budget = self._dna(parent), self._budget(rival=self._rival(parent))
         is_allowed = self._is_allowed(parent, budget)
         if (second := self._second_parent(parent)) is not None:
-            parents = parent, second
             child = self._child_of_two((dna, self._dna(second)), is_allowed)
             if child is not None:
                 gives_weights = self.rules.breeding.recombination != "probabilities"
-                return self._born(child, budget, parents, parents if gives_weights else parents[:1])
+                return self._born(child, budget, (parent, second), (parent, second) if gives_weights else (parent,))
         child = allowed_child(dna, self.rules.breeding, self.rng, is_allowed, self.limits.image)
         return self._born(child or Offspring(dna, (COPY,)), budget, (parent,), (parent,))
 
@@ -119,14 +117,9 @@ class Reproduction:
         return self._born(Offspring(self._dna(former), (RENEWAL,)), self._budget(), (former,))
 
     def _born(
-        self,
-        offspring: Offspring,
-        budget: TrainingBudget,
-        parents: tuple[Individual, ...] = (),
-        weights_from: tuple[Individual, ...] = (),
+        self, offspring: Offspring, budget: TrainingBudget, parents: Individuals = (), weights_from: Individuals = ()
     ) -> Job:
         """Create the individual. All seeds go into its record, so that its birth and its training can be repeated."""
-        drawn_alone = offspring.seed and len(parents) == 1
         birth = Birth(
             dna=msgspec.Raw(encode_in_a_line(offspring.dna)),
             parents=tuple(parent.id for parent in parents),
@@ -135,7 +128,7 @@ class Reproduction:
             training_seed=self.rng.getrandbits(63),
             settings_version=self.rules.version,
             training_budget=msgspec.to_builtins(budget),
-            lacking=self.rules.lacking if drawn_alone else (),
+            lacking=self.rules.lacking if offspring.seed and len(parents) == 1 else (),
         )
         individual = self.population.create(birth, parents=weights_from)
         return Job(individual, birth, offspring.dna, weights_from)
@@ -148,12 +141,9 @@ class Reproduction:
             raise ConcurrencyError(f"Individual {individual.id} has no usable DNA: {error}") from error
 
     def _budget(self, *, trivial: bool = False, rival: float = 0.0) -> TrainingBudget:
+        phase, steps = self.rules.final_phase, self.rules.training.steps
         return self.rules.training_budget.budget(
-            self.use,
-            final_phase=self.rules.final_phase,
-            max_steps=self.rules.training.steps,
-            trivial=trivial,
-            rival=rival,
+            self.use, final_phase=phase, max_steps=steps, trivial=trivial, rival=rival
         )
 
     def _rival(self, parent: Individual) -> float:
@@ -212,10 +202,9 @@ def allowed_child(
 
 def mutated(dna: DNA, breeding: Breeding, seed: int, image: Shape | None = None) -> Offspring:
     """Return a mutated child, a pure function of its arguments; rounding widths needs the shape of the images."""
-    rng, names, odds, parent = Random(seed), [], breeding.odds, dna
+    rng, names, parent = Random(seed), [], dna
     evolving = breeding.recombination == "probabilities"
-    if evolving:
-        odds = own_odds(dna, breeding.odds or dict.fromkeys(ELEVEN, 1.0))
+    odds = own_odds(dna, breeding.odds or dict.fromkeys(ELEVEN, 1.0)) if evolving else breeding.odds
     for _ in range(breeding.mutations):
         name, dna = mutate(dna, rng, odds)
         names.append(name)

@@ -12,7 +12,7 @@ import msgspec
 
 from genepool.dna import DNA, decode
 from genepool.errors import ConcurrencyError, DataError, StepAbandoned, StorageError
-from genepool.evaluation import AS_CONFIGURED, Evaluator, Progress, Trained, TrainingBudget, TrainingRequest
+from genepool.evaluation import AS_CONFIGURED, Evaluators, Progress, Trained, TrainingBudget, TrainingRequest
 from genepool.evolution.budget import BudgetUse
 from genepool.population import WEIGHTS, Birth, Checkpoint, Individual, Population
 
@@ -61,33 +61,20 @@ def training_budget_of(birth: Birth) -> TrainingBudget:
 
 
 class Trainer:
-    """Trains the individuals of one worker and stores the results.
-
-    An individual is trained under the settings that it was born under: `evaluator` takes their version. Individuals
-    without parents begin with `first_weights`, if given.
-    """
+    """Trains the individuals of one worker, the first ones from `first_weights` if given, and stores the results."""
 
     def __init__(
-        self,
-        population: Population,
-        evaluator: Callable[[int], Evaluator],
-        surroundings: Surroundings,
-        first_weights: bytes | None = None,
+        self, population: Population, evaluator: Evaluators, surroundings: Surroundings, first_weights: bytes | None
     ) -> None:
         self.population, self.evaluator, self.surroundings = population, evaluator, surroundings
-        self._first_weights = first_weights
-        self._failures = 0
+        self._first_weights, self._failures = first_weights, 0
 
     def train(self, job: Job, checkpoint_every: float) -> None:
         inherited = self._inherited(job)
-        request = TrainingRequest(
-            job.dna,
-            job.birth.training_seed,
-            inherited,
-            recombination=job.birth.mutations[0] if len(inherited) > 1 else "",
-            checkpoint=job.checkpoint.data if job.checkpoint else None,
-            budget=training_budget_of(job.birth),
-        )
+        recombination = job.birth.mutations[0] if len(inherited) > 1 else ""
+        checkpoint = job.checkpoint.data if job.checkpoint else None
+        budget = training_budget_of(job.birth)
+        request = TrainingRequest(job.dna, job.birth.training_seed, inherited, recombination, checkpoint, budget)
         evaluator = self.evaluator(job.birth.settings_version)
         monitor = TrainingMonitor(self.population, job.individual, checkpoint_every, self.surroundings)
         try:

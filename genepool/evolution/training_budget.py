@@ -57,9 +57,8 @@ class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
         `max_steps` does not hold in the final phase. If `rival`, the parent's accuracy, is given, the training may be a
         race; not in the final phase, when there is no better use for the time.
         """
-        final = final_phase.has_begun(use)
         budget = self._time(use, final_phase, max_steps, trivial)
-        if self.racing is None or not rival or final:
+        if self.racing is None or not rival or final_phase.has_begun(use):
             return budget
         stretch = round(_stretch(self.racing, budget, use), 4)
         return replace(budget, race=Race(look=self.racing, rival=rival, stretch=stretch))
@@ -79,8 +78,7 @@ class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
         )
         if use.unit == "flops":
             return replace(budget, flops=min(wanted, use.left))
-        seconds = max(SHORTEST, min(wanted, _usable(use.left)))
-        return replace(budget, seconds=round(seconds, 3))
+        return replace(budget, seconds=round(max(SHORTEST, min(wanted, _usable(use.left))), 3))
 
 
 def _usable(left: float) -> float:

@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 
 from genepool.errors import PopulationTooSmallError, StepAbandoned, StorageError
-from genepool.evaluation import Evaluator, Limits, Training
+from genepool.evaluation import Evaluators, Limits, Training
 from genepool.evolution.child_limits import ChildLimits
 from genepool.evolution.departures import Orphans
 from genepool.evolution.final_phase import FinalPhase, FinalTraining
@@ -32,13 +32,10 @@ IDLE_PAUSE = 0.5
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules in force. Re-read before every step, because settings can change during a run.
-
-    genepool.experiment.rules makes them from the settings.
-    """
+    """The rules in force. Re-read before every step, because settings can change during a run."""
 
     version: int = 1
-    """The version of the settings that they come from."""
+    """The version of the settings that genepool.experiment.rules made them from."""
     population_size: int = 1000
     selection: Selection = tournament
     set_point: SetPoint = damped
@@ -56,10 +53,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Evolves a population, one step at a time.
-
-    Individuals are trained under the settings that they were born under: `evaluator` takes their version.
-    """
+    """Evolves a population step by step; individuals are trained under the settings that they were born under."""
 
     def __init__(
         self,
@@ -67,7 +61,7 @@ class Worker:
         rng: Random,
         *,
         rules: Callable[[], Rules],
-        evaluator: Callable[[int], Evaluator],
+        evaluator: Evaluators,
         surroundings: Surroundings = Surroundings(),  # noqa: B008 - a frozen value
         limits: ChildLimits = ChildLimits(),  # noqa: B008 - a frozen value
         founder: Founder | None = None,
@@ -125,14 +119,8 @@ class Worker:
         self.trainer.train(job, self.rules.training.checkpoint_every)
 
     def _reproduction(self) -> Reproduction:
-        return Reproduction(
-            population=self.population,
-            rng=self.rng,
-            rules=self.rules,
-            use=self.surroundings.budget_use(),
-            limits=self._limits,
-            founder=self._founder,
-        )
+        use = self.surroundings.budget_use()
+        return Reproduction(self.population, self.rng, self.rules, use, self._limits, self._founder)
 
     def _departs_from_the_paper(self, reproduction: Reproduction) -> bool:
         """Whether this step was spent on something that the paper's algorithm does not have."""

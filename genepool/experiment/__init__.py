@@ -12,8 +12,6 @@ ensemble        the best networks of several experiments as one model
 migration       copies of the best of one population for another
 replay          an individual rebuilt from its lineage
 tracking        TensorBoard and MLflow
-
-What evolves is in evolution/, what is stored in population/, what trains in nn/.
 """
 
 from genepool.experiment.best import (
@@ -38,32 +36,8 @@ from genepool.experiment.versions import annotations_of, settings_changes
 from genepool.experiment.worker_process import run_worker
 
 __all__ = [
-    "Experiment",
-    "ExperimentRequest",
-    "open_experiment",
-    "CurrentRules",
-    "annotations_of",
-    "settings_changes",
-    "Start",
-    "find_start",
-    "from_model",
-    "Accounts",
-    "StopCondition",
-    "run_worker",
-    "BestNetwork",
-    "best_network",
-    "choose_best",
-    "measured_before",
-    "measure_test_accuracy",
-    "measured_accuracies",
-    "model_to_export",
-    "Ensemble",
-    "check_same_data",
-    "make_ensemble",
-    "Migrant",
-    "migrate",
-    "Repeated",
-    "replay",
-    "measure_repeated",
-    "Tracking",
-]
+    "Experiment", "ExperimentRequest", "open_experiment", "CurrentRules", "annotations_of", "settings_changes", "Start",
+    "find_start", "from_model", "Accounts", "StopCondition", "run_worker", "BestNetwork", "best_network", "choose_best",
+    "measured_before", "measured_accuracies", "measure_test_accuracy", "model_to_export", "Ensemble", "check_same_data",
+    "make_ensemble", "Migrant", "migrate", "Repeated", "measure_repeated", "replay", "Tracking",
+]  # fmt: skip

@@ -62,8 +62,7 @@ class BestNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
 def choose_best(experiment: Experiment, history: History) -> Row:
     """Return the living individual with the highest fitness."""
-    best = history.best()
-    if best is None:
+    if (best := history.best()) is None:
         raise DataError(f"No individual in '{shown(experiment.path)}' is alive yet; let it run for a while.")
     return best
 
@@ -76,8 +75,7 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
     history = experiment.history()
     row = choose_best(experiment, history)
     test_accuracy = measured_before(experiment, row.id)
-    weights = experiment.view().weights(row.individual)
-    if weights is None:
+    if (weights := experiment.view().weights(row.individual)) is None:
         raise DataError(f"The weights of the best individual, {row.id}, are gone; run `genepool check`.")
     if test_accuracy is None and source is not None:
         test_accuracy = measure_test_accuracy(experiment, row, weights, source, device)
@@ -109,11 +107,12 @@ def measured_before(experiment: Experiment, identity: str) -> float | None:
 
 def measured_accuracies(experiment: Experiment) -> dict[str, float]:
     """Return all test accuracies that were measured, by ID."""
-    best, found = _read(experiment.path / FOLDER), {}
-    if best is not None and best.test_accuracy is not None:
-        found[best.id] = best.test_accuracy
+    found, folder = {}, experiment.path / FOLDER
     with suppress(OSError, msgspec.MsgspecError):
-        found |= msgspec.json.decode((experiment.path / FOLDER / TESTS).read_bytes(), type=dict[str, float])
+        best = msgspec.json.decode((folder / "best.json").read_bytes(), type=BestNetwork)
+        found = {best.id: best.test_accuracy} if best.test_accuracy is not None else {}
+    with suppress(OSError, msgspec.MsgspecError):
+        found |= msgspec.json.decode((folder / TESTS).read_bytes(), type=dict[str, float])
     return found
 
 
@@ -142,23 +141,13 @@ def measure_test_accuracy(experiment: Experiment, row: Row, weights: bytes, sour
     return test_accuracy(model, source, data, evaluator.normalise)
 
 
-def _read(folder: Path) -> BestNetwork | None:
-    try:
-        return msgspec.json.decode((folder / "best.json").read_bytes(), type=BestNetwork)
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
 def _keep(folder: Path, row: Row, weights: bytes, found: BestNetwork) -> None:
     """Write `best.json` last: it names the individual that the other files belong to."""
     try:
         folder.mkdir(exist_ok=True)
-        for name, data in (
-            ("weights.safetensors", weights),
-            ("dna.json", codec.encode(row.dna).encode()),
-            ("best.json", msgspec.json.format(msgspec.json.encode(found), indent=2)),
-        ):
-            write_atomic(folder / name, data)
+        write_atomic(folder / "weights.safetensors", weights)
+        write_atomic(folder / "dna.json", codec.encode(row.dna).encode())
+        write_atomic(folder / "best.json", msgspec.json.format(msgspec.json.encode(found), indent=2))
     except OSError as error:
         raise _not_kept(folder, error) from None
 
@@ -183,9 +172,7 @@ def model_to_export(
         name=shown(experiment.path.resolve().name),
         data=data.name,
         classes=data.classes,
-        height=data.height,
-        width=data.width,
-        channels=data.channels,
+        **data.image._asdict(),
         mean=data.mean,
         std=data.std,
         test_accuracy=measured_before(experiment, rows[0].id) if len(rows) == 1 else None,
@@ -214,17 +201,15 @@ def weights_of(experiment: Experiment, row: Row) -> bytes | None:
 def _required_weights(experiment: Experiment, row: Row) -> bytes:
     weights = weights_of(experiment, row)
     if weights is None:
-        raise DataError(
-            f"The individual {row.id} has no weights (it is {row.state.name.lower()}); only living individuals keep "
-            "theirs."
-        )
+        state = row.state.name.lower()
+        raise DataError(f"The individual {row.id} has no weights (it is {state}); only living individuals keep theirs.")
     return weights
 
 
 def _member(history: History, row: Row, data: Dataset) -> Member:
     from genepool.export import Ancestor, Member
 
-    dna = row.dna
+    dna, ancestors = row.dna, lineage(history.rows, row.id)
     needs = requirements(dna, data.image, len(data.classes), 1)
     return Member(
         id=row.id,
@@ -234,8 +219,5 @@ def _member(history: History, row: Row, data: Dataset) -> Member:
         parameters=needs.parameters,
         flops=needs.forward.total,
         dna=codec.encode_in_a_line(dna).decode(),
-        lineage=tuple(
-            Ancestor(mutations=a.mutations, fitness=a.fitness, accuracy=a.accuracy)
-            for a in lineage(history.rows, row.id)
-        ),
+        lineage=tuple(Ancestor(mutations=a.mutations, fitness=a.fitness, accuracy=a.accuracy) for a in ancestors),
     )

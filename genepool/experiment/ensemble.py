@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from genepool.analysis import History
 from genepool.errors import DataError, SettingsError, shown
 from genepool.experiment.best import model_to_export
 from genepool.experiment.experiment import Experiment
@@ -31,22 +30,13 @@ Answers = NDArray[np.float32]
 def majority(answers: Answers) -> NDArray[np.int64]:
     """Return the class with the most votes per image; ties go to the highest mean probability."""
     votes = answers.argmax(2)  # (networks, images)
-    classes = np.arange(answers.shape[2])
-    counts = (votes[:, :, None] == classes).sum(0)  # (images, classes)
+    counts = (votes[:, :, None] == np.arange(answers.shape[2])).sum(0)  # (images, classes)
     ahead = counts == counts.max(1, keepdims=True)
     chosen: NDArray[np.int64] = np.where(ahead, answers.mean(0), -1.0).argmax(1)
     return chosen
 
 
-def average(answers: Answers) -> NDArray[np.int64]:
-    """Return the class with the highest mean probability per image."""
-    chosen: NDArray[np.int64] = answers.mean(0).argmax(1)
-    return chosen
-
-
 class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):
-    """One network of the ensemble."""
-
     experiment: str
     id: str
     validation_accuracy: float
@@ -88,7 +78,7 @@ def make_ensemble(
     parts = [_best(experiment, top, data) for experiment in experiments]
     joint = _joined(parts)
     answers, labels = test_answers(joint.originals, source, data)
-    averaged = accuracy(average(answers), labels)
+    averaged = accuracy(answers.mean(0).argmax(1), labels)
     facts = msgspec.structs.replace(joint.facts, test_accuracy=averaged)
     written = write_model(msgspec.structs.replace(joint, facts=facts), data, name=name, target=target)
     owners = [e.path for e, part in zip(experiments, parts, strict=True) for _ in part.facts.members]
@@ -110,18 +100,13 @@ def make_ensemble(
 
 
 def _best(experiment: Experiment, top: int, data: Dataset) -> ModelToExport:
+    """Prepare the fittest living individuals; among equals, the first to finish training."""
     history = experiment.history()
-    return model_to_export(experiment, history, _top(experiment, history, top), data)
-
-
-def _top(experiment: Experiment, history: History, top: int) -> list[str]:
-    """Return the fittest living individuals; among equals, the first to finish training."""
     living = [row for row in history.finished() if row.state is State.ALIVE]
-    if len(living) < top:
-        raise DataError(
-            f"'{shown(experiment.path)}' has only {len(living)} living individuals, fewer than --top {top}."
-        )
-    return [row.id for row in sorted(living, key=lambda row: -(row.fitness or 0.0))[:top]]
+    if (count := len(living)) < top:
+        raise DataError(f"'{shown(experiment.path)}' has only {count} living individuals, fewer than --top {top}.")
+    chosen = sorted(living, key=lambda row: -(row.fitness or 0.0))[:top]
+    return model_to_export(experiment, history, [row.id for row in chosen], data)
 
 
 def _joined(parts: Sequence[ModelToExport]) -> ModelToExport:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -10,56 +9,23 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from genepool.analysis import (
-    Ancestor,
-    History,
-    Interval,
-    Observer,
-    Point,
-    Row,
-    Status,
-    Terms,
-    front,
-    lineage,
-    status_of,
-)
+from genepool.analysis import History, Observer, Terms, front, lineage, status_of
 from genepool.errors import ConcurrencyError, DataError, PopulationFormatError, SettingsError, StorageError, shown
-from genepool.evaluation import Evaluator
-from genepool.evolution import (
-    ChildLimits,
-    Founder,
-    Spending,
-    Surroundings,
-    Worker,
-    child_limits_for,
-)
+from genepool.evaluation import Evaluator, Evaluators
+from genepool.evolution import ChildLimits, Founder, Spending, Surroundings, Worker, child_limits_for
 from genepool.experiment.rules import CurrentRules, check_names, lacking_rules
 from genepool.experiment.start import Start, keep, recall
 from genepool.experiment.stopping import StopCondition
 from genepool.experiment.versions import VersionedSettings
-from genepool.population import (
-    DirectoryPopulation,
-    DirectoryView,
-    Files,
-    State,
-    is_available,
-    read_manifest,
-)
+from genepool.population import DirectoryPopulation, DirectoryView, Files, State, is_available, read_manifest
 from genepool.registry import load
-from genepool.settings import (
-    Settings,
-    changed,
-    fixed_and_tunable,
-    from_values,
-    to_values,
-)
+from genepool.settings import Settings, changed, fixed_and_tunable, from_values, to_values
 from genepool.workers import LocalPool, PoolOptions, RayOptions, WorkerPool
 
 if TYPE_CHECKING:
+    from genepool.analysis import Ancestor, Interval, Point, Row, Status
     from genepool.data import Dataset, Source
     from genepool.export import TrainedModel
-
-log = logging.getLogger(__name__)
 
 
 class Experiment(VersionedSettings):
@@ -85,12 +51,9 @@ class Experiment(VersionedSettings):
                 f"'{shown(path)}' is not empty and not an experiment; choose another directory."
             )
         fixed, tunable = fixed_and_tunable(settings)
+        population = settings.population
         manifest = DirectoryPopulation.establish(
-            path,
-            population_size=settings.population.size,
-            lease=settings.population.lease,
-            settings=fixed,
-            tunable=tunable,
+            path, population_size=population.size, lease=population.lease, settings=fixed, tunable=tunable
         )
         experiment = cls(path, manifest)
         experiment.require_same_fixed(settings)
@@ -167,9 +130,8 @@ class Experiment(VersionedSettings):
         """The ancestors of an individual, by default the best, from the first network on; empty if there is none."""
         history = self.history()
         best = history.best()
-        if identity is None and best is None:
-            return []
-        return lineage(history.rows, identity or (best.id if best else ""))
+        known = identity or (best.id if best else None)
+        return lineage(history.rows, known) if known else []
 
     def model(
         self, *identities: str, data_dir: Path | None = None, progress: Callable[..., None] | None = None
@@ -248,19 +210,15 @@ class Experiment(VersionedSettings):
 
     def founder(self) -> Founder | None:
         """The network of the first individuals; None: the trivial one."""
-        setting = self.settings().experiment.start
-        if setting is None:
+        if (setting := self.settings().experiment.start) is None:
             return None
         start = recall(setting, self.path)
         return Founder(start.dna, start.weights)
 
     def evaluators(
         self, data: Dataset, device: str, number: int = 0, memory: int | None = None, per_gpu: int | None = None
-    ) -> Callable[[int], Evaluator]:
-        """Return a function from a version of the settings to the evaluator of individuals born under it.
-
-        Trainings must fit into `memory` bytes, or into a GPU's memory divided by the `per_gpu` workers that share it.
-        """
+    ) -> Evaluators:
+        """The evaluators; trainings must fit into `memory` bytes, or into a GPU divided by `per_gpu` workers."""
         from genepool.nn import TorchEvaluator, choose_device, gpus, share_of_gpu
 
         where = choose_device(device, number)
@@ -276,13 +234,13 @@ class Experiment(VersionedSettings):
         return of_version
 
     def child_limits(self, data: Dataset) -> ChildLimits:
-        """Return what is known about networks on these images before they are trained."""
+        """What is known about networks on these images before they are trained."""
         return child_limits_for(data.image, len(data.classes), self.settings().training.batch)
 
     def worker(
         self,
         number: int,
-        evaluator: Callable[[int], Evaluator],
+        evaluator: Evaluators,
         surroundings: Surroundings,
         limits: ChildLimits = ChildLimits(),  # noqa: B008 - a frozen value
         spent: Callable[[], Spending] | None = None,

@@ -6,18 +6,16 @@ The paper names it as a promise of evolution: improvements can be merged "even i
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from genepool.analysis import MIGRATION, Row, lineage
+from genepool import data as images
+from genepool.analysis import Row, lineage
 from genepool.errors import DataError, SettingsError, shown
 from genepool.evaluation import Evaluation, TrainingRequest
 from genepool.experiment.experiment import Experiment
 from genepool.population import WEIGHTS, Birth, DirectoryPopulation, Files, State
-
-if TYPE_CHECKING:
-    from genepool.data import Dataset
 
 
 class Migrant(NamedTuple):
@@ -34,8 +32,7 @@ class Migrant(NamedTuple):
 def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | None, device: str) -> list[Migrant]:
     """Put copies of the best living individuals into another population, which may be evolving.
 
-    They are created and finished like children, so workers need not be informed. Their fitness is measured again in
-    the new population.
+    They are created and finished like children, so workers need not be informed. Their fitness is measured again.
     """
     if home.manifest.uuid == abroad.manifest.uuid:
         raise SettingsError(f"'{shown(home.path)}' and '{shown(abroad.path)}' are the same experiment; give two.")
@@ -57,11 +54,9 @@ def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | No
         population.close()
 
 
-def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) -> Dataset:
+def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) -> images.Dataset:
     """Return the images of the new population; shape and classes must be those of the old one."""
-    from genepool.data import prepare
-
-    here, there = (prepare(experiment.source(data_dir)) for experiment in (home, abroad))
+    here, there = (images.prepare(experiment.source(data_dir)) for experiment in (home, abroad))
     for noun, one, other in (
         ("images of", "x".join(map(str, here.image)), "x".join(map(str, there.image))),
         ("classes", ", ".join(here.classes), ", ".join(there.classes)),
@@ -74,7 +69,7 @@ def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) ->
     return there
 
 
-def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device: str) -> Evaluation:
+def _measure(abroad: Experiment, data: images.Dataset, row: Row, weights: bytes, device: str) -> Evaluation:
     """Return the fitness of the weights as they are: a training without steps."""
     from genepool.nn import TorchEvaluator, choose_device
 
@@ -93,7 +88,7 @@ def _measure(abroad: Experiment, data: Dataset, row: Row, weights: bytes, device
 def _birth(home: Experiment, abroad: Experiment, row: Row, rows: dict[str, Row]) -> Birth:
     return Birth(
         dna=row.birth.dna,
-        mutations=(MIGRATION,),
+        mutations=("migration",),
         mutation_seed=0,
         training_seed=row.birth.training_seed,
         settings_version=abroad.version(),

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from genepool import data as images
 from genepool import settings as names
 from genepool.errors import SettingsError
 from genepool.experiment.experiment import Experiment
+from genepool.experiment.start import Start, find_start, require_fit
 from genepool.settings import Settings
-
-if TYPE_CHECKING:
-    from genepool.data import Source
-    from genepool.experiment.start import Start
 
 Progress = Callable[..., None]
 
@@ -59,7 +57,9 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True):
         return {**(names.flat(names.read_toml(self.config)) if self.config else {}), **given}
 
 
-def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Progress) -> tuple[Experiment, Source]:
+def open_experiment(
+    request: ExperimentRequest, *, prepare: bool, progress: Progress
+) -> tuple[Experiment, images.Source]:
     """Open or create the experiment, after checking that its images exist and that workers could evolve it.
 
     With `prepare` the images are prepared here: once, and not by all workers at the same time.
@@ -67,34 +67,26 @@ def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Prog
     settings = request.settings()
     if not request.exists:
         _images(settings, request.data_dir, prepare, progress)  # before a directory is made that is of no use
-    start = None if request.start is None else _start(request.start, settings, request.data_dir, progress)
-    experiment = _open(request, settings, start)
+    if request.start is not None or not request.exists:
+        experiment = Experiment.create(request.directory, settings, _start(request, settings, progress))
+    else:
+        experiment = Experiment.open(request.directory)
+        experiment.set(names.differences(experiment.settings(), settings))
     experiment.require_rules()
     return experiment, _images(experiment.settings(), request.data_dir, prepare, progress)
 
 
-def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: Progress) -> Source:
-    from genepool.data import prepare as prepare_images
-
+def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: Progress) -> images.Source:
     source = settings.data.open(data_dir, progress)
     if prepare:
-        prepare_images(source)
+        images.prepare(source)
     return source
 
 
-def _start(text: str, settings: Settings, data_dir: Path | None, progress: Progress) -> Start:
-    from genepool.data import prepare
-    from genepool.experiment.start import find_start, require_fit
-
-    data = prepare(settings.data.open(data_dir, progress))
-    start = find_start(text, data.channels)
+def _start(request: ExperimentRequest, settings: Settings, progress: Progress) -> Start | None:
+    if request.start is None:
+        return None
+    data = images.prepare(settings.data.open(request.data_dir, progress))
+    start = find_start(request.start, data.channels)
     require_fit(start, data)
     return start
-
-
-def _open(request: ExperimentRequest, settings: Settings, start: Start | None) -> Experiment:
-    if start is not None or not request.exists:
-        return Experiment.create(request.directory, settings, start)
-    experiment = Experiment.open(request.directory)
-    experiment.set(names.differences(experiment.settings(), settings))
-    return experiment

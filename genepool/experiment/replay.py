@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -10,13 +10,12 @@ from msgspec.structs import replace
 from genepool.analysis import History, Row, find
 from genepool.dna import DNA, Shape, initial, topological_order
 from genepool.errors import DataError, shown
-from genepool.evaluation import Evaluation, Evaluator, Trained, TrainingBudget, TrainingRequest
+from genepool.evaluation import Evaluation, Evaluators, Trained, TrainingBudget, TrainingRequest
 from genepool.evolution import UNCHANGED, Founder, mutated, recombined, training_budget_of
 from genepool.experiment.best import measure_test_accuracy, remember_test, weights_of
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.rules import lacking_mutations
 from genepool.mutations import ADOPTION, FUSION, MIXTURE, MUTATIONS
-from genepool.population import Birth
 from genepool.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ FORMS = {MIXTURE: "weights", FUSION: "fusion", ADOPTION: "probabilities"}
 
 
 class Repeated(NamedTuple):
-    """One individual of the lineage, repeated."""
-
     row: Row
     dna: DNA
     trained: Trained
@@ -40,17 +37,12 @@ class Repeated(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """The accuracy of the repetition."""
         again = self.trained.evaluation
         return again.fitness if again.accuracy is None else again.accuracy
 
 
 def replay(
-    experiment: Experiment,
-    history: History,
-    identity: str,
-    evaluator: Callable[[int], Evaluator],
-    image: Shape | None = None,
+    experiment: Experiment, history: History, identity: str, evaluator: Evaluators, image: Shape | None = None
 ) -> Iterator[Repeated]:
     """Yield every ancestor, parents first, each mutated and trained again from its repeated parents.
 
@@ -59,8 +51,7 @@ def replay(
     done: dict[str, Repeated] = {}
     rows = _ancestry(history, identity)
     for number, row in enumerate(rows):
-        parents = [done[parent] for parent in row.birth.parents]
-        done[row.id] = _repeat(row, parents, experiment, evaluator, image)
+        done[row.id] = _repeat(row, [done[parent] for parent in row.birth.parents], experiment, evaluator, image)
         yield done[row.id]
         needed = {parent for later in rows[number + 1 :] for parent in later.birth.parents}
         done = {known: repeated for known, repeated in done.items() if known in needed}
@@ -82,23 +73,15 @@ def measure_repeated(experiment: Experiment, link: Repeated, source: Source, dev
 
 
 def _repeat(
-    row: Row,
-    parents: list[Repeated],
-    experiment: Experiment,
-    evaluator: Callable[[int], Evaluator],
-    image: Shape | None,
+    row: Row, parents: list[Repeated], experiment: Experiment, evaluator: Evaluators, image: Shape | None
 ) -> Repeated:
-    birth = row.birth
-    settings, founder = experiment.settings(birth.settings_version), experiment.founder()
+    birth, founder = row.birth, experiment.founder()
+    settings = experiment.settings(birth.settings_version)
     dna = _dna(row, [parent.dna for parent in parents], settings, founder, image)
-    inherited = _inherited(birth, [parent.trained.weights for parent in parents], founder)
-    request = TrainingRequest(
-        dna,
-        birth.training_seed,
-        inherited,
-        recombination=birth.mutations[0] if len(inherited) > 1 else "",
-        budget=_as_recorded(training_budget_of(birth), row.evaluation),
-    )
+    inherited = _inherited(row, [parent.trained.weights for parent in parents], founder)
+    recombination = birth.mutations[0] if len(inherited) > 1 else ""
+    budget = _as_recorded(training_budget_of(birth), row.evaluation)
+    request = TrainingRequest(dna, birth.training_seed, inherited, recombination=recombination, budget=budget)
     return Repeated(row, dna, evaluator(birth.settings_version).evaluate(request))
 
 
@@ -127,20 +110,19 @@ def _dna(row: Row, parents: list[DNA], settings: Settings, founder: Founder | No
 
 def _require(row: Row, settings: Settings) -> None:
     """Check that every mutation that took part in the draw is available, even if it had no effect."""
-    names = [name for name in row.birth.mutations if name not in FORMS]
-    for name in (*names, *lacking_mutations(settings.breeding)):
-        if name not in MUTATIONS and name not in row.birth.lacking:
+    for name in (*row.birth.mutations, *lacking_mutations(settings.breeding)):
+        if name not in FORMS and name not in MUTATIONS and name not in row.birth.lacking:
             raise DataError(
                 f"Individual {row.id} was made when the mutation '{shown(name)}' had odds, which is not known here; "
                 "give the plugin that it comes from with --plugin."
             )
 
 
-def _inherited(birth: Birth, parents: list[bytes | None], founder: Founder | None) -> tuple[bytes, ...]:
+def _inherited(row: Row, parents: list[bytes | None], founder: Founder | None) -> tuple[bytes, ...]:
     """Return the repeated parents' weights, if the original parents passed on theirs."""
     if not parents:
         return (founder.weights,) if founder and founder.weights is not None else ()
-    return tuple(weights for weights in parents[: len(birth.inherits)] if weights is not None)
+    return tuple(weights for weights in parents[: len(row.birth.inherits)] if weights is not None)
 
 
 def _ancestry(history: History, identity: str) -> list[Row]:

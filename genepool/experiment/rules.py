@@ -88,12 +88,8 @@ class CurrentRules:
 
 def _named(settings: Settings) -> tuple[tuple[Registry[Any], str], ...]:
     """The names in the settings that a registry must have before a child can be made."""
-    population = settings.population
-    return (
-        (SELECTIONS, population.selection),
-        (SET_POINTS, population.set_point),
-        (SCHEDULES, settings.training.schedule),
-    )
+    selection, set_point = settings.population.selection, settings.population.set_point
+    return (SELECTIONS, selection), (SET_POINTS, set_point), (SCHEDULES, settings.training.schedule)
 
 
 def check_names(settings: Settings, before: Settings | None = None) -> None:

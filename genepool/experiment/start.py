@@ -26,10 +26,8 @@ FOLDER = "start"
 
 
 class Start(NamedTuple):
-    """A network to start from."""
-
     origin: str
-    """Its origin, for people."""
+    """For people to read."""
     dna: DNA
     weights: bytes | None = None
     image: Shape | None = None
@@ -66,18 +64,15 @@ def from_model(path: Path, member: int | None = None) -> Start:
     from genepool.export import inheritable, read_model
 
     facts, network = read_model(path)
-    count = len(facts.members)
+    count, chosen, name = len(facts.members), member or 1, shown(path)
     if member is None and count > 1:
-        raise DataError(
-            f"'{shown(path)}' is an ensemble of {count} networks; take one out with `genepool import --member`."
-        )
-    chosen = member or 1
+        raise DataError(f"'{name}' is an ensemble of {count} networks; take one out with `genepool import --member`.")
     if not 1 <= chosen <= count:
-        raise DataError(f"'{shown(path)}' has no network {chosen}; its networks are numbered from 1 to {count}.")
+        raise DataError(f"'{name}' has no network {chosen}; its networks are numbered from 1 to {count}.")
     try:
         weights = inheritable(facts, network, chosen - 1)
     except DataError as error:
-        raise DataError(f"The model '{shown(path)}' cannot be used: {error}") from None
+        raise DataError(f"The model '{name}' cannot be used: {error}") from None
     return Start(shown(path.name), facts.members[chosen - 1].decoded(), weights, facts.image, facts.classes)
 
 
@@ -99,12 +94,11 @@ def _kind(image: Shape | None, classes: tuple[str, ...]) -> str:
 
 def keep(start: Start, directory: Path) -> None:
     """Write the network into the experiment's directory."""
-    files = {"dna.json": codec.encode(start.dna).encode(), "weights.safetensors": start.weights}
     try:
         (directory / FOLDER).mkdir(exist_ok=True)
-        for name, data in files.items():
-            if data is not None:
-                write_atomic(directory / FOLDER / name, data)
+        write_atomic(directory / FOLDER / "dna.json", codec.encode(start.dna).encode())
+        if start.weights is not None:
+            write_atomic(directory / FOLDER / "weights.safetensors", start.weights)
     except OSError as error:
         raise StorageError(f"The start network cannot be kept in '{shown(directory)}': {error.strerror}.") from None
 
@@ -123,9 +117,8 @@ def recall(setting: str, directory: Path) -> Start:
         ) from None
     origin, _, digest = setting.rpartition(" ")
     if _digest(text, weights) != digest:
-        raise DataError(
-            f"The files in '{shown(folder)}' are not the network that this experiment started from; restore them."
-        )
+        place = shown(folder)
+        raise DataError(f"The files in '{place}' are not the network that this experiment started from; restore them.")
     return Start(origin, codec.decode(text), weights)
 
 

@@ -19,6 +19,9 @@ from genepool.evolution import Budget, BudgetUse, Spending
 if TYPE_CHECKING:
     from genepool.experiment.experiment import Experiment
 
+SpentBy = Callable[[Interval], Spending]
+"""What an experiment has spent, including a run in progress."""
+
 
 class Accounts:
     """What an experiment has spent, including a run that has not ended."""
@@ -45,19 +48,12 @@ class StopCondition:
     at the same individual on a busy machine as on a quiet one, or runs would not repeat."""
 
     def __init__(
-        self,
-        experiment: Experiment,
-        parent: int | None = None,
-        *,
-        spent: Callable[[Interval], Spending] | None = None,
-        every: float = 0.0,
+        self, experiment: Experiment, parent: int | None = None, *, spent: SpentBy | None = None, every: float = 0.0
     ) -> None:
         """What was spent comes from the records, or from `spent`, which is called at most once in `every` seconds."""
         self._experiment, self._parent = experiment, parent
-        self._spent = spent or Accounts(experiment)
-        self._every = every
-        self._stopwatch = Stopwatch()
-        self._next_look = 0.0
+        self._spent, self._every = spent or Accounts(experiment), every
+        self._stopwatch, self._next_look = Stopwatch(), 0.0
         self._took: deque[float] = deque([0.0] * self.LOOKS, maxlen=self.LOOKS)
         self._requested: str | None = None
         self._over: str | None = None
@@ -65,8 +61,8 @@ class StopCondition:
 
     def obey_signals(self) -> None:
         """Stop on SIGTERM and SIGINT, handing over the current training."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._requested = f"it received {signal.Signals(number).name}"
@@ -90,20 +86,18 @@ class StopCondition:
     def _look(self) -> str | None:
         try:
             settings = self._experiment.settings()
-            budget = settings.budget
-            if not (budget.limits_anything or settings.escape.depends_on_spending):
+            if not (settings.budget.limits_anything or settings.escape.depends_on_spending):
                 return None
             spent = self._spent(self._stopwatch.interval())
         except StorageError:  # not knowing what was spent is no reason to stop
             return None
-        self._last = (time.monotonic(), budget, spent)
-        return budget.over(spent)
+        self._last = (time.monotonic(), settings.budget, spent)
+        return settings.budget.over(spent)
 
     def budget_use(self) -> BudgetUse:
         """Return the use of the budget, from the latest look at what was spent."""
         looked, budget, spent = self._last
-        elapsed = spent.seconds + time.monotonic() - looked
-        return budget.use(msgspec.structs.replace(spent, seconds=elapsed))
+        return budget.use(msgspec.structs.replace(spent, seconds=spent.seconds + time.monotonic() - looked))
 
     def spent(self) -> Spending:
         """What has been spent and reached, as far as is known."""

@@ -27,11 +27,9 @@ class Tracker(Protocol):
 
     def log(self, figures: dict[str, float], step: int) -> None:
         """Take figures by name; `step` is the number of individuals trained so far."""
-        ...
 
     def keep(self, folder: Path) -> None:
         """Take the files of the best model, at the end."""
-        ...
 
     def close(self) -> None: ...
 
@@ -76,9 +74,7 @@ class MLflow:
         self._client = MlflowClient(tracking_uri=given or f"sqlite:///{directory / 'mlflow.db'}")
         known = self._client.get_experiment_by_name(directory.name)
         place = None if given else (directory / "mlruns").as_uri()
-        group = (
-            known.experiment_id if known else self._client.create_experiment(directory.name, artifact_location=place)
-        )
+        group = known.experiment_id if known else self._client.create_experiment(directory.name, place)
         self._run = self._client.create_run(group, tags={"directory": str(directory)}).info.run_id
 
     def log(self, figures: dict[str, float], step: int) -> None:
@@ -117,9 +113,8 @@ class Tracking:
 
     def __init__(self, experiment: Experiment, names: tuple[str, ...]) -> None:
         self._trackers = {name: tracker for name in names if (tracker := _made(name, experiment.path)) is not None}
-        self._observer = experiment.observe()
+        self._observer, self._next = experiment.observe(), 0.0
         self._sent: set[int] = set()
-        self._next = 0.0
 
     def look(self, *, at_once: bool = False) -> None:
         """To be called often; it refreshes every few seconds."""

@@ -16,26 +16,14 @@ from genepool.errors import SettingsError, StorageError, shown
 from genepool.evolution import Intervention, Spending
 from genepool.experiment.rules import check_names
 from genepool.population import Files, Manifest, Published, config_versions, publish_version, published, read_config
-from genepool.settings import (
-    FIXED,
-    Settings,
-    by_name,
-    changed,
-    differences,
-    fixed_and_tunable,
-    flat,
-    from_values,
-    written,
-)
+from genepool.settings import FIXED, Settings, by_name, changed, differences, fixed_and_tunable, flat, written
 
 
 class VersionedSettings:
     """The settings in an experiment's directory. Some are fixed; the others change by publishing a new version."""
 
     def __init__(self, path: Path, manifest: Manifest, files: Files | None = None) -> None:
-        self.path = path
-        self.manifest = manifest
-        self._files = files or Files()
+        self.path, self.manifest, self._files = path, manifest, files or Files()
         self._settings: dict[int, Settings] = {}
 
     def version(self) -> int:
@@ -58,8 +46,7 @@ class VersionedSettings:
         while True:
             version = self.version()
             now = self.settings(version)
-            new = changed(now, changes)
-            if new == now:
+            if (new := changed(now, changes)) == now:
                 return version
             check_names(new, before=now)
             self.require_same_fixed(new)
@@ -87,9 +74,8 @@ class VersionedSettings:
 
     def require_same_fixed(self, settings: Settings) -> None:
         """Raise SettingsError if a setting differs that cannot change."""
-        there, here = by_name(from_values(self.manifest.settings)), by_name(settings)
-        other = [f"{name} is {there[name]!r}, not {here[name]!r}" for name in FIXED if there[name] != here[name]]
-        if other:
+        there, here = by_name(changed(Settings(), flat(self.manifest.settings))), by_name(settings)
+        if other := [f"{name} is {there[name]!r}, not {here[name]!r}" for name in FIXED if there[name] != here[name]]:
             raise SettingsError(
                 f"'{shown(self.path)}' is an experiment with other settings ({'; '.join(other)}); "
                 "choose another directory, or leave those settings out to continue it."
@@ -119,8 +105,7 @@ def settings_changes(experiment: VersionedSettings) -> list[SettingsChange]:
     notes, found = experiment.published(), []
     for before, version in pairwise(range(1, experiment.version() + 1)):
         old, new = by_name(experiment.settings(before)), by_name(experiment.settings(version))
-        values = {name: (old[name], new[name]) for name in new if old[name] != new[name]}
-        if values:
+        if values := {name: (old[name], new[name]) for name in new if old[name] != new[name]}:
             note = notes.get(version, Published())
             found.append(SettingsChange(version, note.when, note.who, note.label, values))
     return found

@@ -1,30 +1,24 @@
 """One worker in one process: it opens the experiment, prepares its images, and evolves until it must stop.
 
-The same for every kind of pool. A pool decides where the process runs and, if there is no shared directory, where
-files and images come from.
+A pool decides where the process runs and, if there is no shared directory, where files and images come from.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from genepool import __version__, registry
-from genepool.analysis import Interval
+from genepool import data as images  # which loads its parts when they are used
 from genepool.errors import EngineError
-from genepool.evolution import Spending, Surroundings
+from genepool.evolution import Surroundings
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.stopping import Accounts, StopCondition
+from genepool.experiment.stopping import Accounts, SpentBy, StopCondition
 from genepool.population import Files
 from genepool.workers import WorkerFunctions, WorkerOptions
-
-if TYPE_CHECKING:
-    from genepool.data import Dataset
 
 MOST_THREADS = 4
 """The most threads for one training: batches of 50 do not keep many busy. Measured with two."""
@@ -33,8 +27,6 @@ OWN_LOOK, REMOTE_LOOK = 0.0, 2.0
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker ended."""
-
     reason: str
     stop_requested: bool
     """It was stopped from outside; the budget may not be spent yet."""
@@ -44,8 +36,8 @@ def run_worker(
     options: WorkerOptions,
     *,
     files: Files | None = None,
-    data: Dataset | None = None,
-    spent: Callable[[Interval], Spending] | None = None,
+    data: images.Dataset | None = None,
+    spent: SpentBy | None = None,
 ) -> Ended:
     """Work until the budget is spent, or until SIGTERM or SIGINT arrives."""
     if options.release != __version__:
@@ -64,11 +56,8 @@ def run_worker(
     on_cores = choose_device(options.device, options.number).type == "cpu"
     data = data or _right_images(experiment, options)
     evaluators = experiment.evaluators(data, options.device, options.number, options.memory, options.per_gpu)
-    surroundings = Surroundings(
-        reason_to_stop=condition,
-        budget_use=condition.budget_use,
-        final_phase_threads=final_phase_threads(options) if on_cores else 1,
-    )
+    threads = final_phase_threads(options) if on_cores else 1
+    surroundings = Surroundings(reason_to_stop=condition, budget_use=condition.budget_use, final_phase_threads=threads)
     worker = experiment.worker(options.number, evaluators, surroundings, experiment.child_limits(data), condition.spent)
     try:
         reason = worker.run()
@@ -85,18 +74,14 @@ def final_phase_threads(options: WorkerOptions) -> int:
     return 0 if options.number % MOST_THREADS else max(1, few)
 
 
-def _images(experiment: Experiment, options: WorkerOptions) -> Dataset:
+def _images(experiment: Experiment, options: WorkerOptions) -> images.Dataset:
     """The images, prepared once per machine and memory-mapped by all its workers."""
-    from genepool.data import prepare
-
-    return prepare(experiment.source(Path(options.data_dir) if options.data_dir else None))
+    return images.prepare(experiment.source(Path(options.data_dir) if options.data_dir else None))
 
 
-def _right_images(experiment: Experiment, options: WorkerOptions) -> Dataset:
-    from genepool.data import data_digest
-
+def _right_images(experiment: Experiment, options: WorkerOptions) -> images.Dataset:
     found = _images(experiment, options)
-    if options.images and data_digest(found) != options.images:
+    if options.images and images.data_digest(found) != options.images:
         raise EngineError(
             f"The images on node {platform.node()} differ from those of the run; put the same files on all nodes."
         )
@@ -116,18 +101,14 @@ def functions_for(experiment: Experiment) -> WorkerFunctions:
 
 def images_digest(options: WorkerOptions) -> str:
     """Prepare the images on the machine this runs on, and return their digest."""
-    from genepool.data import data_digest
-
-    return data_digest(_images(Experiment.open(Path(options.directory)), options))
+    return images.data_digest(_images(Experiment.open(Path(options.directory)), options))
 
 
-def portable_images(options: WorkerOptions) -> Dataset:
+def portable_images(options: WorkerOptions) -> images.Dataset:
     """The prepared images in memory, to be sent to other machines."""
-    from genepool.data import portable
-
-    return portable(_images(Experiment.open(Path(options.directory)), options))
+    return images.portable(_images(Experiment.open(Path(options.directory)), options))
 
 
-def accounts_of(directory: str) -> Callable[[Interval], Spending]:
+def accounts_of(directory: str) -> SpentBy:
     """The accounts of an experiment, for a process that keeps them on behalf of others."""
     return Accounts(Experiment.open(Path(directory)), every=0.5)

@@ -9,8 +9,7 @@ torch_program  the format torch: a `torch.export` program, `.pt2`
 onnx_file      the format onnx: a graph for onnxruntime and others
 source         the format source: a folder with `model.py` (text in source_text), weights and a model card
 
-A format's own loader only checks a file that we just wrote. From other files, facts and plain numbers are read, and the
-network is built from its DNA, so nothing in a model file is ever run, be it pickle, a graph or Python.
+A format's own loader only checks a file that we just wrote; from others, only facts, DNA and plain numbers are read.
 """
 
 from genepool.export.facts import Ancestor, Facts, Member, Search, digest_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from torch import Tensor
@@ -111,13 +110,9 @@ def to_properties(facts: Facts) -> dict[str, str]:
 
 def from_properties(properties: Mapping[str, str]) -> Facts:
     """Decode what `to_properties` made; unknown pairs are ignored."""
-    texts = {field.name for field in msgspec.structs.fields(Facts) if field.type == str}  # noqa: E721
-    values: dict[str, Any] = {}
+    given = [(field, properties[field.name]) for field in msgspec.structs.fields(Facts) if field.name in properties]
     try:
-        for field in msgspec.structs.fields(Facts):
-            if field.name in properties:
-                text = properties[field.name]
-                values[field.name] = text if field.name in texts else msgspec.json.decode(text)
+        values = {field.name: text if field.type is str else msgspec.json.decode(text) for field, text in given}
         return _checked(msgspec.convert(values, Facts))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise DataError(f"its metadata cannot be read ({shown(str(error))}).") from None
@@ -136,9 +131,8 @@ def digest_of(tensors: Mapping[str, Tensor]) -> str:
 def _checked(facts: Facts) -> Facts:
     if facts.format != FORMAT:
         raise DataError(f"it has format {facts.format}, but this version of Genepool reads format {FORMAT}.")
-    scales = (*facts.mean, *facts.std)
     fits = len(facts.mean) == len(facts.std) == facts.channels and facts.channels in (1, 3)
-    if not fits or not all(math.isfinite(value) for value in scales) or not all(value > 0 for value in facts.std):
+    if not fits or not all(map(math.isfinite, (*facts.mean, *facts.std))) or not all(s > 0 for s in facts.std):
         raise DataError("its channels, mean and std do not match.")
     if min(facts.height, facts.width) < 1 or not 1 <= len(facts.classes) <= MAX_CLASSES or not facts.members:
         raise DataError("it has no valid image size, no classes or no network.")

@@ -48,7 +48,8 @@ class Layer(NamedTuple):
 
 
 def layers(dna: DNA, image: Shape) -> tuple[Layer, ...]:
-    sizes, place, names = shapes(dna, image), _places(dna), _convolution_names(dna)
+    sizes, names = shapes(dna, image), _convolution_names(dna)
+    place = {vertex.id: number for number, vertex in enumerate(dna.vertices)}
     found = []
     for number, vertex in enumerate(dna.vertices):
         terms = []
@@ -73,14 +74,10 @@ def tensor_names(dna: DNA) -> dict[str, str]:
     return names | {f"classifier_{dna.output}.{part}": f"{CLASSIFY}.{part}" for part in ("weight", "bias")}
 
 
-def _places(dna: DNA) -> dict[str, int]:
-    return {vertex.id: number for number, vertex in enumerate(dna.vertices)}
-
-
 def _convolution_names(dna: DNA) -> dict[str, str]:
     names = {}
-    for vertex, number in _places(dna).items():
-        entering = [edge for edge in dna.edges_in[vertex] if isinstance(edge, Conv)]
+    for number, vertex in enumerate(dna.vertices):
+        entering = [edge for edge in dna.edges_in[vertex.id] if isinstance(edge, Conv)]
         for i, edge in enumerate(entering):
             names[edge.id] = f"conv{number}" + (_letters(i) if len(entering) > 1 else "")
     return names

@@ -14,6 +14,7 @@ from genepool.data import Dataset
 from genepool.dna import requirements
 from genepool.errors import DataError, ExportError
 from genepool.export.facts import Facts, Member, digest_of
+from genepool.export.layer_names import tensor_names
 from genepool.nn import Model, Normaliser, from_bytes, inherit_weights, to_bytes
 
 TOLERANCE = 1e-4
@@ -23,6 +24,14 @@ BATCH = 100
 Answers = NDArray[np.float32]
 Predictor = Callable[[NDArray[np.uint8]], Answers]
 """A model as loaded by its format's own library."""
+
+
+def predictor(module: Callable[[Tensor], Tensor]) -> Predictor:
+    def answer(pixels: NDArray[np.uint8]) -> Answers:
+        with torch.inference_mode():
+            return module(torch.from_numpy(pixels)).numpy()
+
+    return answer
 
 
 class Agreement(NamedTuple):
@@ -36,7 +45,7 @@ def original_answers(models: Sequence[Model], data: Dataset) -> Answers:
     normalise = Normaliser(data, torch.device("cpu"))
     networks = [model.for_validation() for model in models]
     parts = []
-    for pixels in _batches(data):
+    for pixels in _batches(data.validation_pixels):
         x = normalise(pixels)
         parts.append(torch.stack([torch.softmax(network(x), 1) for network in networks]).mean(0).numpy())
     return np.concatenate(parts)
@@ -52,7 +61,7 @@ def compare(original: Answers, predictor: Predictor, data: Dataset) -> Agreement
     The first image is a batch of its own, so that a model with a fixed batch size does not pass.
     """
     parts: list[Answers] = []
-    for pixels in _batches(data):
+    for pixels in _batches(data.validation_pixels):
         pieces = [pixels] if parts else [pixels[:1], pixels[1:]]
         parts.extend(predictor(piece) for piece in pieces if len(piece))
     answers = np.concatenate(parts)
@@ -68,9 +77,8 @@ def compare(original: Answers, predictor: Predictor, data: Dataset) -> Agreement
     return Agreement(len(original), float(difference.max()))
 
 
-def _batches(data: Dataset) -> Iterator[NDArray[np.uint8]]:
-    for start in range(0, len(data.validation_labels), BATCH):
-        yield np.array(data.validation_pixels[start : start + BATCH])
+def _batches(pixels: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+    return (np.array(pixels[start : start + BATCH]) for start in range(0, len(pixels), BATCH))
 
 
 class Network(nn.Module):
@@ -101,12 +109,7 @@ class Network(nn.Module):
 
     def predict(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the probabilities (n, classes) of any number of images."""
-        with torch.inference_mode():
-            parts = [
-                self(torch.from_numpy(np.array(pixels[start : start + BATCH]))).numpy()
-                for start in range(0, len(pixels), BATCH)
-            ]
-        return np.concatenate(parts)
+        return np.concatenate([*map(predictor(self), _batches(pixels))])
 
 
 def restore(member: Member, facts: Facts, tensors: Mapping[str, Tensor]) -> Model:
@@ -125,6 +128,15 @@ def restore(member: Member, facts: Facts, tensors: Mapping[str, Tensor]) -> Mode
 def build(facts: Facts, members: Sequence[Mapping[str, Tensor]]) -> Network:
     models = [restore(member, facts, tensors) for member, tensors in zip(facts.members, members, strict=True)]
     return Network([_plain(model) for model in models], facts.mean, facts.std)
+
+
+def build_named(facts: Facts, prefixes: Sequence[str], tensors: Mapping[str, Tensor]) -> Network:
+    """Build a network from tensors with readable names, each behind the prefix of its member."""
+    members = []
+    for prefix, member in zip(prefixes, facts.members, strict=True):
+        names = tensor_names(member.decoded())
+        members.append({ours: tensors[prefix + name] for ours, name in names.items() if prefix + name in tensors})
+    return build_checked(facts, members)
 
 
 def build_checked(facts: Facts, members: Sequence[Mapping[str, Tensor]]) -> Network:

@@ -1,15 +1,16 @@
 """The format `onnx`: a graph written layer by layer, for onnxruntime and others. The only module that imports onnx.
 
 It is written with `onnx.helper` rather than traced by `torch.onnx`: the nodes have the names of the layers, it takes
-milliseconds and no further packages, and resizing picks exactly the same pixels as torch (ONNX's own `Resize` rounds
-differently if sizes are not multiples of each other).
+milliseconds and no further packages, and resizing picks the same pixels as torch, unlike ONNX's own `Resize`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from genepool.dna import Shape
 from genepool.errors import DataError, ExportError, MissingDependencyError, shown
 from genepool.export.facts import Facts, from_properties, to_properties
 from genepool.export.layer_names import BATCH_NORM, CLASSIFY, Layer, Term, layers, tensor_names
-from genepool.export.network import Network, Predictor, build_checked
+from genepool.export.network import Network, Predictor, build_named
 from genepool.nn import Activation
 
 if TYPE_CHECKING:
@@ -30,15 +31,16 @@ OPSET, IR_VERSION = 17, 8
 """Old enough for every runtime of recent years."""
 MAX_BYTES = 2**31 - 1
 """The limit of a protocol buffer. Larger graphs need external files, which we neither write nor read."""
+FLOAT = 1
+"""onnx.TensorProto.FLOAT."""
 
 
 def write(network: Network, facts: Facts, path: Path) -> None:
     """Write the graph after onnx's own checker has accepted it."""
     onnx = _imported("onnx")
     if 4 * facts.parameters > MAX_BYTES - 2**24:
-        raise ExportError(
-            f"{facts.parameters:,} parameters exceed the 2 GB that an ONNX file can hold; use --format torch."
-        )
+        count = f"{facts.parameters:,} parameters"
+        raise ExportError(f"{count} exceed the 2 GB that an ONNX file can hold; use --format torch.")
     model = _model(network, facts)
     onnx.checker.check_model(model, full_check=True)
     path.write_bytes(model.SerializeToString(deterministic=True))
@@ -56,35 +58,17 @@ def read(path: Path) -> tuple[Facts, Network]:
     """Read the facts and the network; the graph is not run."""
     model = _parsed(path)
     facts = from_properties({entry.key: entry.value for entry in model.metadata_props})
-    tensors = {tensor.name: _tensor(tensor) for tensor in model.graph.initializer if tensor.data_type == _FLOAT}
-    members = []
-    for prefix, member in zip(_prefixes(facts), facts.members, strict=True):
-        names = tensor_names(member.decoded())
-        members.append({ours: tensors[prefix + name] for ours, name in names.items() if prefix + name in tensors})
-    return facts, build_checked(facts, members)
+    tensors = {tensor.name: _tensor(tensor) for tensor in model.graph.initializer if tensor.data_type == FLOAT}
+    return facts, build_named(facts, _prefixes(facts), tensors)
 
 
-class _Package(Protocol):
-    def __getattr__(self, name: str) -> Any: ...
-
-
-def _imported(name: str) -> _Package:
+def _imported(name: str) -> Any:
     try:
-        if name == "onnxruntime":
-            import onnxruntime
-
-            return onnxruntime
-        import onnx.checker
-
-        return onnx
+        return import_module(name)
     except ImportError:
         raise MissingDependencyError(
             f"ONNX needs the package '{name}', which is not installed; run: pip install 'genepool[onnx]'."
         ) from None
-
-
-_FLOAT = 1
-"""onnx.TensorProto.FLOAT."""
 
 
 def _parsed(path: Path) -> ModelProto:
@@ -103,9 +87,7 @@ def _parsed(path: Path) -> ModelProto:
 
 def _tensor(tensor: TensorProto) -> Tensor:
     """Read the numbers in the file itself; references to other files are refused."""
-    length = 4
-    for size in tensor.dims:
-        length *= size
+    length = 4 * math.prod(tensor.dims)
     if tensor.data_location or len(tensor.raw_data) != length or length <= 0:
         raise DataError(f"its weights '{shown(tensor.name)}' are outside the file or have the wrong length.")
     return torch.frombuffer(bytearray(tensor.raw_data), dtype=torch.float32).view(*tensor.dims)
@@ -149,8 +131,7 @@ def _model(network: Network, facts: Facts) -> ModelProto:
     for prefix, member, model in zip(_prefixes(facts), facts.members, network.members, strict=True):
         dna = member.decoded()
         state = {name: model.state_dict()[ours] for ours, name in tensor_names(dna).items()}
-        final = "probabilities" if not prefix else f"{prefix}probabilities"
-        answers.append(_member(graph, x, prefix, layers(dna, facts.image), state, final))
+        answers.append(_member(graph, x, prefix, layers(dna, facts.image), state))
     if len(answers) > 1:
         graph.node("Mean", answers, "probabilities")
     images = helper.make_tensor_value_info("images", TensorProto.UINT8, ["batch", *facts.image])
@@ -163,16 +144,12 @@ def _model(network: Network, facts: Facts) -> ModelProto:
     return model
 
 
-def _member(
-    graph: _Graph, images: str, prefix: str, network: tuple[Layer, ...], state: Mapping[str, Tensor], final: str
-) -> str:
+def _member(graph: _Graph, images: str, prefix: str, network: tuple[Layer, ...], state: Mapping[str, Tensor]) -> str:
     weight: Callable[[str], str] = lambda name: graph.weight(prefix + name, state[name])  # noqa: E731
     values: list[str] = []
     for layer in network:
         name = f"{prefix}layer{layer.number}"
-        terms = [
-            _term(graph, values, term, layer.shape, f"{name}.{i}", weight, prefix) for i, term in enumerate(layer.terms)
-        ]
+        terms = [_term(graph, values, term, layer, f"{name}.{i}", weight, prefix) for i, term in enumerate(layer.terms)]
         x = terms[0] if terms else images
         for i, term in enumerate(terms[1:]):
             x = graph.node("Add", [x, term], f"{name}.sum{i}")
@@ -185,11 +162,11 @@ def _member(
     pooled = graph.node("Flatten", [graph.node("GlobalAveragePool", [x], f"{prefix}pool")], f"{prefix}pooled")
     parameters = [weight(f"{CLASSIFY}.{part}") for part in ("weight", "bias")]
     scores = graph.node("Gemm", [pooled, *parameters], prefix + CLASSIFY, transB=1)
-    return graph.node("Softmax", [scores], final, axis=1)
+    return graph.node("Softmax", [scores], f"{prefix}probabilities", axis=1)
 
 
 def _term(
-    graph: _Graph, values: list[str], term: Term, shape: Shape, name: str, weight: Callable[[str], str], prefix: str
+    graph: _Graph, values: list[str], term: Term, layer: Layer, name: str, weight: Callable[[str], str], prefix: str
 ) -> str:
     x, conv = values[term.source], term.convolution
     if conv is not None:
@@ -197,17 +174,15 @@ def _term(
             "Conv", [x, weight(f"{conv.name}.weight")], prefix + conv.name,
             kernel_shape=list(conv.kernel), strides=[conv.stride] * 2, pads=[*conv.padding] * 2,
         )  # fmt: skip
-    return _fitted(graph, x, term.shape, shape, name)
+    return _fitted(graph, x, term.shape, layer.shape, name)
 
 
 def _fitted(graph: _Graph, x: str, found: Shape, wanted: Shape, name: str) -> str:
     """Do what `genepool.nn.model.fit` does."""
     if found.channels > wanted.channels:
-        ends = (
-            graph.weight(f"{name}.{end}", np.array([n]))
-            for end, n in (("from", 0), ("to", wanted.channels), ("axis", 1))
-        )
-        x = graph.node("Slice", [x, *ends], f"{name}.cut")
+        ends = {"from": 0, "to": wanted.channels, "axis": 1}
+        inputs = [graph.weight(f"{name}.{end}", np.array([value])) for end, value in ends.items()]
+        x = graph.node("Slice", [x, *inputs], f"{name}.cut")
     for axis, old, new in ((2, found.height, wanted.height), (3, found.width, wanted.width)):
         if old != new:
             picked = graph.weight(f"{name}.pixels{axis}", _nearest(old, new))

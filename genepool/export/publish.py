@@ -78,7 +78,10 @@ def write_model(model: ModelToExport, data: Dataset, *, name: str, target: Path)
     with _published(target, form.suffix) as temporary:
         form.write(model.network, facts, temporary)
         agreement = compare(answers, form.load(temporary), data)
-        _check_readable(form.read, temporary)
+        try:
+            form.read(temporary)
+        except DataError as error:
+            raise ExportError(f"The exported model could not be used by `genepool predict`: {error}") from None
     return Exported(
         path=str(target),
         format=name,
@@ -89,13 +92,6 @@ def write_model(model: ModelToExport, data: Dataset, *, name: str, target: Path)
         checked_images=agreement.images,
         largest_difference=agreement.largest_difference,
     )
-
-
-def _check_readable(read: Callable[[Path], object], path: Path) -> None:
-    try:
-        read(path)
-    except DataError as error:
-        raise ExportError(f"The exported model could not be used by `genepool predict`: {error}") from None
 
 
 def check_target(default_stem: str, name: str, out: Path | None, force: bool) -> Path:

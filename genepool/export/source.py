@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import save
 
 from genepool.errors import DataError, shown
 from genepool.export.facts import Ancestor, Facts, Member, from_properties, to_properties
 from genepool.export.layer_names import tensor_names
-from genepool.export.network import Network, Predictor, build_checked
+from genepool.export.network import Network, Predictor, build_named, predictor
 from genepool.export.source_text import WEIGHTS, member_names, source_text
 from genepool.nn import MAX_BYTES, from_bytes
 
@@ -27,13 +25,10 @@ def card_text(facts: Facts) -> str:
 def _lines(facts: Facts) -> Iterator[str]:
     size = f"{facts.height} x {facts.width} pixels, {'grey' if facts.channels == 1 else 'red, green, blue'}"
     count, search = len(facts.members), facts.search
-    yield f"# {_plain(facts.name)}"
-    yield ""
+    yield f"# {_plain(facts.name)}\n"
     yield f"An image classifier for {len(facts.classes)} classes, evolved by Genepool, after Real et al.,"
-    yield "Large-Scale Evolution of Image Classifiers (2017)."
-    yield ""
-    yield "| | |"
-    yield "|---|---|"
+    yield "Large-Scale Evolution of Image Classifiers (2017).\n"
+    yield "| | |\n|---|---|"
     yield f"| data set | {_plain(facts.data)} |"
     yield f"| images | {size} |"
     yield f"| validation accuracy | {_percent(facts.validation_accuracy)} ({_selection(facts)}) |"
@@ -42,37 +37,28 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield f"| parameters | {facts.parameters:,} |"
     yield f"| FLOPs per image | {facts.flops:,} |"
     yield f"| search | {search.flops:.3g} FLOPs, {search.individuals:,} individuals, {_span(search.seconds)} |"
-    yield f"| SHA-256 of the weights | `{facts.digest}` |"
-    yield ""
+    yield f"| SHA-256 of the weights | `{facts.digest}` |\n"
     yield from _use(facts)
-    yield "## Classes"
-    yield ""
-    for number, name in enumerate(facts.classes):
-        yield f"{number}. {_plain(name)}"
+    yield "## Classes\n"
+    yield from (f"{number}. {_plain(name)}" for number, name in enumerate(facts.classes))
     for member in facts.members:
         yield from _member(member)
 
 
 def _use(facts: Facts) -> Iterator[str]:
     shape = f"(n, {facts.height}, {facts.width}, {facts.channels})"
-    yield "## How to use it"
-    yield ""
-    yield "It needs only torch, and Pillow to open image files."
-    yield ""
+    yield "## How to use it\n"
+    yield "It needs only torch, and Pillow to open image files.\n"
     yield "```sh"
     yield "python model.py photo.png ...    # prints the three likeliest classes of each image"
-    yield "```"
-    yield ""
+    yield "```\n"
     yield "```python"
-    yield "import model"
-    yield ""
+    yield "import model\n"
     yield "classifier = model.load()"
     yield f"probabilities = classifier(images)    # images: a uint8 tensor {shape}, any n"
-    yield "```"
-    yield ""
+    yield "```\n"
     yield f"Photographs are turned upright, put on white and resized to {facts.width} x {facts.height} (bicubic)."
-    yield "The network normalises them itself. `genepool predict` also reads this folder."
-    yield ""
+    yield "The network normalises them itself. `genepool predict` also reads this folder.\n"
 
 
 def _selection(facts: Facts) -> str:
@@ -82,16 +68,11 @@ def _selection(facts: Facts) -> str:
 
 
 def _member(member: Member) -> Iterator[str]:
-    yield ""
-    yield f"## Individual {member.id}"
-    yield ""
-    yield f"`{member.network}`"
-    yield ""
     needs = f"{member.parameters:,} parameters, {member.flops:,} FLOPs per image"
-    yield f"Accuracy {_percent(_accuracy(member))}, {needs}. Its lineage:"
-    yield ""
-    yield "| mutation | accuracy |"
-    yield "|---|---|"
+    yield f"\n## Individual {member.id}\n"
+    yield f"`{member.network}`\n"
+    yield f"Accuracy {_percent(_accuracy(member))}, {needs}. Its lineage:\n"
+    yield "| mutation | accuracy |\n|---|---|"
     for link in member.lineage:
         yield f"| {_plain(' + '.join(link.mutations)) or '(first network)'} | {_percent(_accuracy(link))} |"
 
@@ -129,8 +110,7 @@ def write(network: Network, facts: Facts, folder: Path) -> None:
 def document(network: Network, facts: Facts, **more: str) -> bytes:
     """Return a safetensors document: weights by their names in `model.py`, facts and `more` as metadata."""
     tensors = {}
-    members = zip(member_names(len(facts.members)), facts.members, network.members, strict=True)
-    for prefix, member, model in members:
+    for prefix, member, model in zip(member_names(len(facts.members)), facts.members, network.members, strict=True):
         state = model.state_dict()
         for ours, name in tensor_names(member.decoded()).items():
             tensors[f"{prefix}.{name}"] = state[ours].contiguous()
@@ -141,34 +121,21 @@ def document(network: Network, facts: Facts, **more: str) -> bytes:
 
 def load(folder: Path) -> Predictor:
     """Load by running `model.py`; only for folders that we just wrote."""
-    network = runpy.run_path(str(folder / MODEL))["load"]()
-
-    def answer(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        with torch.inference_mode():
-            return network(torch.from_numpy(pixels)).numpy()
-
-    return answer
+    return predictor(runpy.run_path(str(folder / MODEL))["load"]())
 
 
 def read(path: Path) -> tuple[Facts, Network]:
     """Read the facts and the network; of a folder, only the weights file is read."""
-    return read_document(_bytes(path / WEIGHTS if path.is_dir() else path))
+    file = path / WEIGHTS if path.is_dir() else path
+    if file.stat().st_size > MAX_BYTES:
+        raise DataError(f"its weights exceed {MAX_BYTES / 2**30:.0f} GiB.")
+    return read_document(file.read_bytes())
 
 
 def read_document(data: bytes) -> tuple[Facts, Network]:
     facts = from_properties(metadata(data))
-    tensors = from_bytes(data)
-    members = []
-    for prefix, member in zip(member_names(len(facts.members)), facts.members, strict=True):
-        names = {ours: f"{prefix}.{name}" for ours, name in tensor_names(member.decoded()).items()}
-        members.append({ours: tensors[name] for ours, name in names.items() if name in tensors})
-    return facts, build_checked(facts, members)
-
-
-def _bytes(path: Path) -> bytes:
-    if path.stat().st_size > MAX_BYTES:
-        raise DataError(f"its weights exceed {MAX_BYTES / 2**30:.0f} GiB.")
-    return path.read_bytes()
+    prefixes = [f"{name}." for name in member_names(len(facts.members))]
+    return facts, build_named(facts, prefixes, from_bytes(data))
 
 
 def metadata(data: bytes) -> dict[str, str]:

@@ -18,7 +18,7 @@ HEAD = '''"""An image classifier, evolved by Genepool. It needs only torch, and 
 
     import model
     classifier = model.load()
-    probabilities = classifier(images)          # images: a uint8 tensor ({shape}), any n
+    probabilities = classifier(images)          # images: a uint8 tensor (n, {height}, {width}, {channels}), any n
 """
 
 import json
@@ -131,18 +131,9 @@ def member_names(count: int) -> list[str]:
 def source_text(facts: Facts) -> str:
     networks = [layers(member.decoded(), facts.image) for member in facts.members]
     names = member_names(len(networks))
-    parts = [
-        HEAD.format(
-            shape=f"n, {facts.height}, {facts.width}, {facts.channels}",
-            # Quoted and in ASCII, so that no class name can end the string and continue as code.
-            classes="\n".join(f"    {_quoted(name)}," for name in facts.classes),
-            height=facts.height,
-            width=facts.width,
-            channels=facts.channels,
-            mean=list(facts.mean),
-            std=list(facts.std),
-        )
-    ]
+    # Quoted and in ASCII, so that no class name can end the string and continue as code.
+    classes = "\n".join(f"    {_quoted(name)}," for name in facts.classes)
+    parts = [HEAD.format(**facts.image._asdict(), classes=classes, mean=list(facts.mean), std=list(facts.std))]
     if any(term.shape != layer.shape for network in networks for layer in network for term in layer.terms):
         parts.append(FIT)
     for name, member, network in zip(names, facts.members, networks, strict=True):
@@ -167,11 +158,8 @@ def _network(name: str, member: Member, network: Sequence[Layer], classes: int) 
     image = network[0].shape
     shape = f"(n, {image.channels}, {image.height}, {image.width})"
     lines = [
-        "",
-        "",
-        f"class {name}(nn.Module):",
-        f'    """Normalised images {shape} in, one score per class out; {member.parameters:,} parameters."""',
-        "",
+        f"\n\nclass {name}(nn.Module):",
+        f'    """Normalised images {shape} in, one score per class out; {member.parameters:,} parameters."""\n',
         "    def __init__(self):",
         "        super().__init__()",
         *(f"        {line}" for line in _definitions(network, classes)),
@@ -184,21 +172,17 @@ def _network(name: str, member: Member, network: Sequence[Layer], classes: int) 
 
 def _definitions(network: Sequence[Layer], classes: int) -> Iterator[str]:
     for layer in network:
-        for term in layer.terms:
-            if term.convolution is not None:
-                yield _convolution(term.convolution)
+        yield from (_convolution(term.convolution) for term in layer.terms if term.convolution is not None)
         if layer.norm is not None:
             yield f"self.{layer.norm} = nn.BatchNorm2d({layer.shape.channels}, eps={Activation.EPSILON})"
     yield f"self.{CLASSIFY} = nn.Linear({network[-1].shape.channels}, {classes})"
 
 
 def _convolution(conv: Convolution) -> str:
-    kernel = _pair(conv.kernel)
+    channels = f"{conv.channels_in}, {conv.channels_out}"
     stride = f", stride={conv.stride}" if conv.stride > 1 else ""
     padding = f", padding={_pair(conv.padding)}" if any(conv.padding) else ""
-    return (
-        f"self.{conv.name} = nn.Conv2d({conv.channels_in}, {conv.channels_out}, {kernel}{stride}{padding}, bias=False)"
-    )
+    return f"self.{conv.name} = nn.Conv2d({channels}, {_pair(conv.kernel)}{stride}{padding}, bias=False)"
 
 
 def _pair(numbers: tuple[int, int]) -> str:
@@ -233,17 +217,14 @@ def _statement(layer: Layer, names: _Names) -> Iterator[str]:
 def _active(x: str, layer: Layer) -> str:
     if layer.norm is None:
         return x
-    normalised = f"self.{layer.norm}({x})"
-    if layer.leakiness:
-        return f"functional.leaky_relu({normalised}, {layer.leakiness!r})"
-    return f"functional.relu({normalised})"
+    name, more = ("leaky_relu", f", {layer.leakiness!r}") if layer.leakiness else ("relu", "")
+    return f"functional.{name}(self.{layer.norm}({x}){more})"
 
 
 def _term(term: Term, layer: Layer, names: _Names) -> str:
-    x = names.of(term.source)
+    x, shape = names.of(term.source), layer.shape
     if term.convolution is not None:
         x = f"self.{term.convolution.name}({x})"
-    shape = layer.shape
     return x if term.shape == shape else f"fit({x}, {shape.channels}, {shape.height}, {shape.width})"
 
 

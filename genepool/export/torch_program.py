@@ -16,14 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from genepool.errors import DataError, shown
 from genepool.export.facts import Facts, from_json, to_json
-from genepool.export.network import Network, Predictor, build_checked
+from genepool.export.network import Network, Predictor, build_checked, predictor
 
 FACTS = "genepool.json"
 WEIGHTS = "data/weights/"
@@ -46,13 +44,7 @@ def write(network: Network, facts: Facts, path: Path) -> None:
 def load(path: Path) -> Predictor:
     """Load with torch; only for files that we just wrote."""
     with _quiet():
-        module = torch.export.load(path).module()
-
-    def answer(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        with torch.inference_mode():
-            return module(torch.from_numpy(pixels)).numpy()
-
-    return answer
+        return predictor(torch.export.load(path).module())
 
 
 def read(path: Path) -> tuple[Facts, Network]:
@@ -64,8 +56,7 @@ def read(path: Path) -> tuple[Facts, Network]:
             tensors = _weights(members)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise DataError(f"it is not a complete .pt2 archive ({shown(str(error))}).") from None
-    count = len(facts.members)
-    return facts, build_checked(facts, [_under(f"members.{number}.", tensors) for number in range(count)])
+    return facts, build_checked(facts, [_under(f"members.{i}.", tensors) for i in range(len(facts.members))])
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -74,14 +75,9 @@ class TrainedModel:
 
     def predict_files(self, files: Iterable[Path], top: int) -> Iterator[Prediction]:
         """Predict the `top` likeliest classes of each file, in order; an unreadable file does not stop the others."""
-        room = max(1, min(BATCH, MAX_VALUES // self.facts.image.values))
-        waiting: list[Path] = []
-        for path in files:
-            waiting.append(path)
-            if len(waiting) == room:
-                yield from self._predict_batch(waiting, top)
-                waiting = []
-        yield from self._predict_batch(waiting, top)
+        room, left = max(1, min(BATCH, MAX_VALUES // self.facts.image.values)), iter(files)
+        while batch := list(islice(left, room)):
+            yield from self._predict_batch(batch, top)
 
     def _predict_batch(self, files: list[Path], top: int) -> Iterator[Prediction]:
         pixels = [_image_or_error(path, self.facts) for path in files]
@@ -107,12 +103,11 @@ def image_files(places: Iterable[Path]) -> Iterator[Path]:
         if not os.path.isdir(place):  # noqa: PTH112 - pathlib's raises on names that are too long
             yield place
             continue
-        found = False
-        for path in _below(place):
-            found = True
-            yield path
-        if not found:
+        paths = _below(place)
+        if (first := next(paths, None)) is None:
             raise DataError(f"There is no image in the folder '{shown(place)}'.")
+        yield first
+        yield from paths
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -38,13 +38,8 @@ def grow_convolution(dna: DNA, rng: Random) -> DNA:
     if old.from_vertex == dna.input:
         factor = old.depth_factor if isinstance(old, Conv) else FIRST_WIDTH * WIDEST ** rng.random()
     vertex = Vertex(id=new_id(dna, rng), type="bn_relu")
-    new = Conv(
-        id=new_id(dna, rng),
-        from_vertex=old.from_vertex,
-        to_vertex=vertex.id,
-        depth_factor=factor,
-        stride_scale=float(halves),
-    )
+    new = Conv(id=new_id(dna, rng), from_vertex=old.from_vertex, to_vertex=vertex.id, depth_factor=factor)
+    new = replace(new, stride_scale=float(halves))
     moved = replace(old, from_vertex=vertex.id)
     if old.from_vertex == dna.input and isinstance(moved, Conv):
         moved = replace(moved, depth_factor=1.0)

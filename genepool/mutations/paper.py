@@ -142,14 +142,8 @@ def _contracted(dna: DNA, conv: Conv) -> list[Conv | Identity]:
 def add_skip(dna: DNA, rng: Random) -> DNA:
     """Add a forward one-to-one connection between two backbone vertices that have no edge between them."""
     source, target = _unconnected(dna, rng)
-    skip = Identity(
-        id=new_id(dna, rng),
-        from_vertex=source,
-        to_vertex=target,
-        depth_precedence=SKIP_PRECEDENCE,
-        scale_precedence=SKIP_PRECEDENCE,
-    )
-    return dna.edited(put=[skip])
+    skip = Identity(id=new_id(dna, rng), from_vertex=source, to_vertex=target)
+    return dna.edited(put=[replace(skip, depth_precedence=SKIP_PRECEDENCE, scale_precedence=SKIP_PRECEDENCE)])
 
 
 def _unconnected(dna: DNA, rng: Random) -> tuple[str, str]:

@@ -1,11 +1,7 @@
-"""Children of two parents: the three forms that the paper tried ("Recombination").
+"""Children of two parents: the three forms that the paper tried ("Recombination"); nn/inheritance.py mixes weights.
 
-Mixing weights is in nn/inheritance.py. In the second form, the odds of mutations are part of the DNA, and a child takes
-its structure from one parent and its odds from the other.
-
-The third fuses two architectures side by side. This DNA has only sums, no concatenation, so each parent's last
-activation goes through its own 1x1 convolution into a common output. If these hold the identity, one in the upper and
-one in the lower channels, their sum is the concatenation, and half of each classifier gives the mean of the scores.
+Two architectures are fused by a 1x1 convolution from each parent's last activation into a common output. If these hold
+the identity, one in the upper and one in the lower channels, their sum is the concatenation.
 
 Differs from the paper: it says only that architectures were fused side by side, not how.
 """
@@ -18,7 +14,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from genepool.dna import BACKBONE_PRECEDENCE, DNA, SKIP_PRECEDENCE, Conv, Shape, Vertex, shapes
+from genepool.dna import BACKBONE_PRECEDENCE, DNA, SKIP_PRECEDENCE, Conv, Shape, shapes
 from genepool.errors import InvalidDNAError, MutationError
 from genepool.mutations.base import new_id
 
@@ -60,7 +56,7 @@ def fuse(one: DNA, other: DNA, image: Shape, rng: Random) -> DNA:
         _joint(second, moved.output, output, right, left, depth=SKIP_PRECEDENCE, scale=int(not first_is_larger)),
     )
     last = replace(one.vertex[one.output], id=output, type="linear", leakiness=0.0)
-    inner = [_opened(dna.vertex[dna.output]) for dna in (one, moved)]
+    inner = [replace(dna.vertex[dna.output], outputs_mutable=True, properties_mutable=True) for dna in (one, moved)]
     others = [vertex for vertex in moved.vertices if vertex.id not in (moved.output, one.input)]
     try:
         return one.edited(put=[*others, *inner, last, *moved.edges, *joints])
@@ -71,8 +67,7 @@ def fuse(one: DNA, other: DNA, image: Shape, rng: Random) -> DNA:
 def joints(dna: DNA) -> tuple[Conv, Conv]:
     """Return the two convolutions of a fused DNA that lead to the output, the first parent's first."""
     first, second = sorted(dna.edges_in[dna.output], key=lambda edge: -edge.depth_precedence)
-    assert isinstance(first, Conv)
-    assert isinstance(second, Conv)
+    assert isinstance(first, Conv) and isinstance(second, Conv)
     return first, second
 
 
@@ -82,18 +77,6 @@ def fused_id(joint: str, name: str) -> str:
 
 
 def _joint(name: str, source: str, target: str, own: Shape, others: Shape, *, depth: int, scale: int) -> Conv:
-    return Conv(
-        id=name,
-        from_vertex=source,
-        to_vertex=target,
-        depth_precedence=depth,
-        scale_precedence=scale,
-        depth_factor=(own.channels + others.channels) / own.channels,
-        filter_half_width=0.0,
-        filter_half_height=0.0,
-    )
-
-
-def _opened(vertex: Vertex) -> Vertex:
-    """Turn an output into an inner vertex."""
-    return replace(vertex, outputs_mutable=True, properties_mutable=True)
+    new = Conv(id=name, from_vertex=source, to_vertex=target, depth_precedence=depth, scale_precedence=scale)
+    factor = (own.channels + others.channels) / own.channels
+    return replace(new, depth_factor=factor, filter_half_width=0.0, filter_half_height=0.0)

@@ -1,11 +1,7 @@
 """Sequences of the paper's mutations that lead from the initial network to a given architecture.
 
-Two networks have the same architecture if they compute the same function of images and weights: same graph,
-activations, filter sizes, strides, channel factors (to nine digits) and primary edges.
-
 The mutations' own code is run with a random generator whose draws are chosen (`ChosenDraws`). It records the raw
-numbers behind the draws, and a second generator plays them back (`RecordedDraws`): a seed that happens to give these
-numbers would lead to the same network.
+numbers behind the draws, and a second generator plays them back (`RecordedDraws`).
 """
 
 from __future__ import annotations
@@ -139,18 +135,14 @@ class ChosenDraws(Random):
         """The raw numbers that a real generator would have to give."""
 
     def random(self) -> float:
-        number: float = self._draws.pop()
-        self.numbers.append(number)
-        return number
+        self.numbers.append(self._draws.pop())
+        return self.numbers[-1]
 
     def getrandbits(self, k: int, /) -> int:
-        number: int = self._draws.pop()
-        self.numbers.append(number)
-        return number
+        return int(self.random())
 
     def choice(self, seq: Sequence[T]) -> T:  # type: ignore[override]
-        wanted = self._draws.pop()
-        index = [getattr(item, "id", item) for item in seq].index(wanted)
+        index = [getattr(item, "id", item) for item in seq].index(self._draws.pop())
         self.numbers.append(index)
         return seq[index]
 
@@ -235,8 +227,7 @@ class _Builder:
 
     def _insert(self, mutation: str, what: str, active: bool, *more: Any) -> tuple[str, str]:
         """Insert an edge and a vertex before the end and return their IDs."""
-        kind = 0.25 if active else 0.75
-        vertex, edge = next(self._names), next(self._names)
+        kind, vertex, edge = 0.25 if active else 0.75, next(self._names), next(self._names)
         new = self._do(mutation, f"{what}{' +BN+R' if active else ''}", kind, self._trunk, vertex, *more, edge)
         [edge_id] = new & self.dna.edge.keys()
         [vertex_id] = new & self.dna.vertex.keys()
@@ -295,7 +286,7 @@ def target(name: str, image_channels: int = 3) -> Target:
     """Return the network of that name or in that file. UnreachableError gives the reason of Table 1's "No"."""
     known = PUBLISHED.get(name)
     if known is not None and known.obstacle is not None:
-        raise UnreachableError(f"The paper's mutations cannot reach {known.title}: {known.obstacle}")
+        raise UnreachableError(f"The paper's mutations cannot reach {known.text}")
     if name == "wrn-28-10":
         return Target(wide_resnet(28, 10, image_channels, projections=False), PUBLISHED[name].differences[0])
     if name in ZOO:

@@ -23,15 +23,13 @@ from genepool.errors import SettingsError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
-_M_TRIM_THRESHOLD = -1
-_M_MMAP_THRESHOLD = -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGEST_MMAP_THRESHOLD = 32 * 2**20 * ctypes.sizeof(ctypes.c_long)
 
 
 def prepare_process(threads: int = 1) -> None:
     """Set up the process; call this once, before the first tensor.
 
-    One worker per core with one thread each is faster than one worker with all cores, and makes sums reproducible.
     Freed memory is kept: small networks would spend up to half of their time in page faults.
     """
     # Virtual machines may announce AMX and then kill a process that uses it; only bfloat16 would.
@@ -120,8 +118,7 @@ class Precision:
         self._kind = (kind or _fastest(device)) if mixed else torch.float32
         self.mixed = self._kind is not torch.float32
         self.name = str(self._kind).removeprefix("torch.")
-        scaled = self._kind is torch.float16
-        self.scale = torch.full((), 65536.0, device=device) if scaled else None
+        self.scale = torch.full((), 65536.0, device=device) if self._kind is torch.float16 else None
         self._since_growth = torch.zeros((), dtype=torch.int32, device=device)
 
     def state(self) -> Tensor | None:

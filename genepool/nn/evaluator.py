@@ -77,9 +77,8 @@ class TorchEvaluator:
         try:
             ledger.requirements = requirements(dna, self._image, self._classes, self.training.batch)
             ledger.size = capacity(dna, self._image, self._classes)
-            self._check_limits(
-                ledger.requirements, ledger.size, self._extra_memory(request, ledger.requirements.parameters)
-            )
+            extra = self._extra_memory(request, ledger.requirements.parameters)
+            self._check_limits(ledger.requirements, ledger.size, extra)
             give_memory_back(beyond=PROCESS_MEMORY)
             image = cropped(self._image, budget.crop)
             ledger.training_requirements = ledger.requirements
@@ -117,8 +116,7 @@ class TorchEvaluator:
     def _extra_memory(self, request: TrainingRequest, parameters: int) -> int:
         """Return the bytes needed besides the network: initial weights, the order of the images, an average.
 
-        A parent's weights exist twice while they are copied; so does a checkpoint before there are any gradients. The
-        average of the weights exists twice while a checkpoint is written.
+        A parent's weights exist twice while they are copied, an average while a checkpoint is written.
         """
         parents = sum(map(len, request.inherited))
         average = 2 * 4 * parameters if self.training.averaging else 0
@@ -140,16 +138,14 @@ class TorchEvaluator:
         if (fault := self.limits.fault(size)) is not None:
             raise ModelTooLargeError(fault)
         needed = requirements.memory + extra
+        over = f"training needs up to {_gib(needed)}, over the"
         if self._memory is not None and needed > self._memory:
             raise ModelTooLargeError(
-                f"training needs up to {_gib(needed)}, over the {_gib(self._memory)} that are this worker's share of "
-                "the machine's memory; let fewer workers share it, or give this one more with --memory."
+                f"{over} {_gib(self._memory)} that are this worker's share of the machine's memory; let fewer workers "
+                "share it, or give this one more with --memory."
             )
         if needed > self.limits.memory:
-            raise ModelTooLargeError(
-                f"training needs up to {_gib(needed)}, over the limit of {_gib(self.limits.memory)}; "
-                "raise limits.memory."
-            )
+            raise ModelTooLargeError(f"{over} limit of {_gib(self.limits.memory)}; raise limits.memory.")
 
     def _inherit(self, model: Model, request: TrainingRequest, training: TrainingRun) -> Inheritance:
         parents = [from_bytes(weights) for weights in request.inherited]
@@ -202,14 +198,13 @@ class _Ledger:
     """The facts about an individual so far; they become the Evaluation, however the training ends."""
 
     def __init__(self, objective: Objective, limits: Limits, race_images: int) -> None:
-        self.race_images = race_images
+        self.objective, self.limits, self.race_images = objective, limits, race_images
         self.started = time.perf_counter()
-        self.objective, self.limits = objective, limits
         self.requirements: Requirements | None = None
-        self.size = Capacity(0, 0)
-        self.milliseconds: float | None = None
         self.training_requirements: Requirements | None = None
         """The requirements for the crops that it is trained on."""
+        self.size = Capacity(0, 0)
+        self.milliseconds: float | None = None
         self.inheritance = Inheritance()
         self.training: TrainingRun | None = None
         self.validated = 0
@@ -250,12 +245,11 @@ class _Ledger:
     def _flops(self, steps: int) -> int:
         if self.requirements is None or self.training_requirements is None:
             return 0
-        after_last_step = (
-            self.training.batches_after_last_step * self.training_requirements.batch if self.training else 0
-        )
+        needs = self.training_requirements
+        later = self.training.batches_after_last_step * needs.batch if self.training else 0
         raced = self.race_images if self.training and self.training.race.verdict else 0
         validation = individual_flops(self.requirements, 0, self.validated + raced)
-        return individual_flops(self.training_requirements, steps, after_last_step) + validation
+        return individual_flops(needs, steps, later) + validation
 
 
 def _gib(size: int) -> str:
@@ -270,10 +264,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 def accuracy(
     model: Model, pixels: NDArray[np.uint8] | Tensor, labels: NDArray[np.int64], normalise: Normaliser
 ) -> float:
-    """Return the accuracy on all images, with the moving averages of batch normalisation, without augmentation.
-
-    Pixels may be on the device already. The result is read from the device once, at the end.
-    """
+    """Return the accuracy on all images, which may be on the device already; it is read from there once, at the end."""
     network = model.for_validation()
     answers = torch.from_numpy(np.array(labels)).to(normalise.device)
     right = torch.zeros((), dtype=torch.int64, device=normalise.device)
@@ -291,10 +282,9 @@ LONGEST = 0.2
 
 
 def milliseconds(model: Model, image: Tensor) -> float:
-    """Return the inference time of one image, computed as in validation: folded, without gradients.
+    """Return the inference time of one image, the fastest of several runs: other load can only slow them down.
 
-    It is the fastest of several runs, since other load can only slow them down. The answer is read each time, so that
-    a GPU has really computed it.
+    The answer is read each time, so that a GPU has really computed it.
     """
     network = model.for_validation()
     fastest, began = float("inf"), time.perf_counter()

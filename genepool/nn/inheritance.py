@@ -2,19 +2,13 @@
 
 The paper copies tensors whose shape did not change (`inherit_weights`). Differs from the paper: with
 `inherit_function`, a child starts where its parent stopped although a mutation changed its shape, since training for
-minutes instead of days does not recover from lost layers:
-
-- a widened layer keeps its outputs; the weights from new channels to old ones start at zero, and learn;
-- a larger filter is the old one with zeros around it, a smaller one its middle;
-- a new convolution passes its input on (a one in the middle of each filter); further channels are drawn as usual;
-- a new normalisation takes scale and shift from one batch of images, so that it undoes itself.
-
-What was cut off, or is negative before a new rectifier, is lost.
+minutes instead of days does not recover from lost layers. What was cut off, or is negative before a new rectifier, is
+lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import NamedTuple
 
@@ -39,15 +33,17 @@ class Inheritance(msgspec.Struct, frozen=True, kw_only=True):
 
 def inherit_weights(model: nn.Module, parent: Mapping[str, Tensor]) -> Inheritance:
     """Copy the parent's tensors, including batch-norm statistics, if name and shape agree."""
-    inherited, fresh = [], []
+    state = model.state_dict()
+    known = {name for name, tensor in state.items() if name in parent and parent[name].shape == tensor.shape}
     with torch.no_grad():
-        for name, tensor in model.state_dict().items():
-            if name in parent and parent[name].shape == tensor.shape:
-                tensor.copy_(parent[name])
-                inherited.append(name)
-            else:
-                fresh.append(name)
-    return Inheritance(inherited=tuple(inherited), fresh=tuple(fresh))
+        for name in known:
+            state[name].copy_(parent[name])
+    return _inheritance(state, known)
+
+
+def _inheritance(names: Iterable[str], inherited: set[str]) -> Inheritance:
+    known, fresh = [name for name in names if name in inherited], [name for name in names if name not in inherited]
+    return Inheritance(inherited=tuple(known), fresh=tuple(fresh))
 
 
 def inherit_function(model: Model, parent: Mapping[str, Tensor], images: Tensor) -> Inheritance:
@@ -55,18 +51,15 @@ def inherit_function(model: Model, parent: Mapping[str, Tensor], images: Tensor)
     state = model.state_dict()
     if not any(name in parent for name in state):  # the first network, or weights that were reset
         return Inheritance(fresh=tuple(state))
-    inherited, fresh = [], []
+    known = {name for name, tensor in state.items() if name in parent and parent[name].ndim == tensor.ndim}
     with torch.no_grad():
         for name, tensor in state.items():
-            if name in parent and parent[name].ndim == tensor.ndim:
+            if name in known:
                 _overlap(tensor, parent[name])
-                inherited.append(name)
-            else:
-                fresh.append(name)
-                if tensor.ndim == 4:
-                    _pass_through(tensor)
+            elif tensor.ndim == 4:
+                _pass_through(tensor)
         _calibrate(model, parent, images)
-    return Inheritance(inherited=tuple(inherited), fresh=tuple(fresh))
+    return _inheritance(state, known)
 
 
 def _overlap(new: Tensor, old: Tensor) -> None:
@@ -157,10 +150,8 @@ def fused(dna: DNA, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -
     tensors = {name: tensor for name, tensor in first.items() if not name.startswith("classifier_")}
     moved = {_renamed(name, right.id): tensor for name, tensor in second.items() if not name.startswith("classifier_")}
     weights, biases = zip(*(_classifier(parent) for parent in (first, second)), strict=True)
-    shared = {
-        f"classifier_{dna.output}.weight": torch.cat(weights, dim=1) / 2,
-        f"classifier_{dna.output}.bias": sum(biases) / 2,
-    }
+    name = f"classifier_{dna.output}"
+    shared = {f"{name}.weight": torch.cat(weights, dim=1) / 2, f"{name}.bias": sum(biases) / 2}
     eye = torch.eye(sum(weight.shape[1] for weight in weights))[:, :, None, None]  # (both, both, 1, 1)
     width = weights[0].shape[1]
     ties = {f"edge_{left.id}.weight": eye[:, :width], f"edge_{right.id}.weight": eye[:, width:]}

@@ -149,22 +149,20 @@ class Model(nn.Module):
     def run_with_hook(self, images: Tensor, hook: Callable[[str, Activation, Tensor], None]) -> None:
         """Call the hook with each normalisation and its input, in order; it may change the normalisation."""
         steps, classifier = self._steps
-        hooked = [
-            step._replace(activation=_hooked(vertex, step.activation, hook))
-            if isinstance(step.activation, Activation)
-            else step
-            for vertex, step in zip(self.dna.order, steps, strict=True)
-        ]
+        hooked = [_hooked(vertex, step, hook) for vertex, step in zip(self.dna.order, steps, strict=True)]
         _run(hooked, images, classifier)
 
 
-def _hooked(vertex: str, activation: Activation, hook: Callable[[str, Activation, Tensor], None]) -> Operation:
+def _hooked(vertex: str, step: _Step, hook: Callable[[str, Activation, Tensor], None]) -> _Step:
+    activation = step.activation
+    if not isinstance(activation, Activation):
+        return step
+
     def operation(x: Tensor) -> Tensor:
         hook(vertex, activation, x)
-        result: Tensor = activation(x)
-        return result
+        return activation(x)
 
-    return operation
+    return step._replace(activation=operation)
 
 
 def _run(steps: list[_Step], images: Tensor, classifier: Operation) -> Tensor:
@@ -208,9 +206,7 @@ def _sum(summands: list[_Summand], values: list[Tensor | None]) -> Tensor:
 def _steps(model: Model, sizes: Shapes) -> list[_Step]:
     dna = model.dna
     place = {vertex: i for i, vertex in enumerate(dna.order)}
-    last_use: dict[str, str] = {}
-    for edge in dna.edges:  # in the order of the vertices that they lead to
-        last_use[edge.from_vertex] = edge.to_vertex
+    last_use = dict(dna.arcs)  # they are in the order of the vertices that they lead to
     steps = []
     for vertex in dna.order:
         shape = sizes.vertices[vertex]

@@ -33,9 +33,8 @@ class SGD:
     def step(self, gradients: tuple[Tensor, ...] | list[Tensor]) -> None:
         """Make one update with a gradient per parameter; the gradients are modified."""
         with torch.no_grad():
-            torch._foreach_add_(
-                [gradients[i] for i in self._decayed], self._decayed_parameters, alpha=self.weight_decay
-            )
+            decayed = [gradients[i] for i in self._decayed]
+            torch._foreach_add_(decayed, self._decayed_parameters, alpha=self.weight_decay)
             torch._foreach_mul_(self.velocity, self.momentum)
             torch._foreach_add_(self.velocity, gradients)
             if self.nesterov:
@@ -55,8 +54,7 @@ class TailAverage:
     """The mean of the weights over the last part of a training, whose end may move during the training."""
 
     def __init__(self, model: nn.Module, part: float) -> None:
-        self.part = part
-        self.count = 0
+        self.part, self.count = part, 0
         self.values: list[Tensor] = []
         """One tensor per parameter, unless `count` is 0."""
         self._parameters: list[Tensor] = list(model.parameters())
@@ -99,10 +97,9 @@ def find_statistics(model: nn.Module, batches: Iterable[Tensor]) -> int:
 
     They start from zero and are divided by the total weight of the batches: a true mean without a bias from the start.
     """
-    statistics = list(model.buffers())
+    taken, statistics = 0, list(model.buffers())
     if not statistics:
         return 0
-    taken = 0
     with torch.no_grad():
         torch._foreach_zero_(statistics)
         for images in batches:

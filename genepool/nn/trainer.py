@@ -43,8 +43,7 @@ class TrainingRun:
         budget: TrainingBudget = AS_CONFIGURED,
         measure: Callable[[Model], float] = lambda model: 0.0,
     ) -> None:
-        self.model = model.train()
-        self.settings = settings
+        self.model, self.settings = model.train(), settings
         self.step_count = StepCount(budget, settings.steps)
         self.race = RaceRun(budget.race, self.step_count, lambda: measure(model))
         self.done = 0
@@ -126,9 +125,8 @@ class TrainingRun:
             tensors["scale"] = scale
         tensors |= self._average.state() | self.race.state()
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
-        tensors["step_count"] = torch.tensor(
-            [(self.step_count.steps, self.step_count.elapsed), *self.step_count.decisions], dtype=torch.float64
-        )
+        counted = [(self.step_count.steps, self.step_count.elapsed), *self.step_count.decisions]
+        tensors["step_count"] = torch.tensor(counted, dtype=torch.float64)
         return to_bytes(tensors)
 
     def resume(self, checkpoint: bytes) -> None:

@@ -25,7 +25,7 @@ from genepool.population.directory.manifest import (
 )
 from genepool.population.directory.names import WEIGHTS, printable
 from genepool.population.directory.served import LARGEST_TRANSFER, Answer, AnswerLost, FileServer, LogLines, ServedFiles
-from genepool.population.directory.shards import Known, Sweep
+from genepool.population.directory.shards import Sweep
 from genepool.population.directory.workers import HEARTBEAT, INFO, HeartbeatMonitor
 from genepool.population.individual import (
     FREE,
@@ -52,7 +52,7 @@ __all__ = [
     "Manifest", "Published", "read_manifest", "is_available", "config_versions", "read_config", "published",
     "publish_version",
     # for observers
-    "Event", "HEARTBEAT", "HeartbeatMonitor", "INFO", "Known", "Place", "Sweep", "printable",
+    "Event", "HEARTBEAT", "HeartbeatMonitor", "INFO", "Place", "Sweep", "printable",
     # system calls, here or through a server
     "Files", "FileServer", "ServedFiles", "Answer", "AnswerLost", "LogLines", "LARGEST_TRANSFER",
 ]  # fmt: skip

@@ -111,8 +111,8 @@ def test_each_no_of_the_papers_table_has_its_reason(name, reason):
 def test_without_a_name_the_papers_table_is_answered():
     lines = genepool("reach").stdout.splitlines()
     answers = {line.split(":")[0]: line for line in lines if not line.startswith(" ")}
-    assert {name for name, line in answers.items() if line.startswith(f"{name}: no;")} == set(TABLE_1)
-    assert {name for name, line in answers.items() if line.startswith(f"{name}: yes")} == {
+    assert {name for name, line in answers.items() if line.startswith(f"{name}: no.")} == set(TABLE_1)
+    assert {name for name, line in answers.items() if line.startswith(f"{name}: yes. What differs")} == {
         "all-cnn-c", "resnet-20", "resnet-110", "wrn-28-10",
     }  # fmt: skip
     facts = json.loads(genepool("reach", "--json").stdout)

@@ -1,9 +1,7 @@
 """fashion-mini, the small real data set shipped with Genepool: 8,000 images of Fashion-MNIST in ten equal classes.
 
-The first 600 images of each class in the original training set are for training, the next 100 for validation; the
-first 100 of each class in the original test set are the test part. `tools/make_fashion_mini.py` made one sheet per part
-from the official files; a sheet shows its images class after class, row by row. Fashion-MNIST is by Zalando SE, under
-the MIT licence in this folder.
+`tools/make_fashion_mini.py` chose the images and made one sheet per part, which shows them class after class, row by
+row. Fashion-MNIST is by Zalando SE, under the MIT licence in this folder.
 """
 
 from __future__ import annotations
@@ -64,12 +62,7 @@ class FashionMini:
         return hashlib.sha256("".join(sheets[part].sha256 for part in sorted(sheets)).encode()).hexdigest()
 
     def development(self) -> Development:
-        train, validation = self._images("train"), self._images("validation")
-        both = Images(
-            pixels=np.concatenate([train.pixels, validation.pixels]),
-            labels=np.concatenate([train.labels, validation.labels]),
-        )
-        return Development(images=both, validation=np.arange(len(both)) >= len(train))
+        return Development.joined(self._images("train"), self._images("validation"))
 
     def held_out(self) -> Images:
         return self._images("test")

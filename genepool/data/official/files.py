@@ -1,38 +1,28 @@
 """Official files of a data set, loose (plain or .gz) or in their tar archive, and their binary layouts.
 
 Nothing is unpacked to disk: members are read from an archive by their known names, up to their known sizes.
-
-A CIFAR file is a sequence of records of equal length: one label byte (CIFAR-100: two, the coarse label before the fine
-one) and 3,072 pixel bytes: the red plane of 32 rows of 32 pixels, then green, then blue.
-
-An idx file (MNIST, Fashion-MNIST) starts with big-endian numbers of four bytes: a magic number for type and dimensions
-(2051: images, 2049: labels) and the length of each dimension; then follows one byte per pixel or label.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import struct
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Protocol
+from typing import IO, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genepool.data.source import Images
 from genepool.errors import DataError, shown
 
 SizeOf = Callable[[str], int]
 READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
-
-
-class Readable(Protocol):
-    """An open file, possibly decompressing."""
-
-    def read(self, size: int, /) -> bytes: ...
 
 
 class OfficialFile(NamedTuple):
@@ -44,14 +34,12 @@ class OfficialFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LooseFiles:
-    """Individual files, each plain or compressed."""
+    """Individual files in a folder, each plain or compressed."""
 
     place: Path
-    """Their folder."""
     paths: Mapping[str, Path]
 
     def files(self) -> list[Path]:
-        """Return all files on disk, for the fingerprint."""
         return list(self.paths.values())
 
     def read(self, names: Sequence[str], size_of: SizeOf) -> list[OfficialFile]:
@@ -68,15 +56,12 @@ class LooseFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TarFile:
-    """The official archive."""
+    """The official archive, with the only folder inside."""
 
     place: Path
-    """The path of the archive."""
     folder: str
-    """The only folder inside."""
 
     def files(self) -> list[Path]:
-        """Return all files on disk, for the fingerprint."""
         return [self.place]
 
     def read(self, names: Sequence[str], size_of: SizeOf) -> list[OfficialFile]:
@@ -106,7 +91,7 @@ class TarFile:
 OfficialFiles = LooseFiles | TarFile
 
 
-def _exactly(stream: Readable, size: int, label: str) -> bytes:
+def _exactly(stream: io.BufferedIOBase | IO[bytes], size: int, label: str) -> bytes:
     content = stream.read(size + 1)
     if len(content) != size:
         raise DataError(
@@ -126,13 +111,11 @@ def _unreadable(path: Path, error: Exception) -> DataError:
 def find_official(
     root: Path, *, folders: Sequence[str], names: Sequence[str], archive: tuple[str, str] | None
 ) -> OfficialFiles | None:
-    """Find the files below that root, or return None. `archive` names the tar file and the folder inside.
+    """Find the files below that root, or in it if it has the name of one of the folders; return None if there are none.
 
-    The root itself counts if it has the name of one of the subfolders.
+    `archive` names the tar file and the folder inside.
     """
-    places = [root / folder for folder in folders]
-    if root.resolve().name in folders:
-        places.append(root)
+    places = [root / folder for folder in folders] + [root] * (root.resolve().name in folders)
     for place in places:
         if (loose := _loose(place, names)) is not None:
             return loose
@@ -145,12 +128,8 @@ def find_official(
 
 def _loose(place: Path, names: Sequence[str]) -> LooseFiles | None:
     """Return None if none of the files is there; if only some are, raise an error that names a missing one."""
-    paths = {}
-    for name in names:
-        for candidate in (place / name, place / f"{name}.gz"):
-            if candidate.is_file():
-                paths[name] = candidate
-                break
+    # If both are there, the plain one wins: it comes second.
+    paths = {name: path for name in names for path in (place / f"{name}.gz", place / name) if path.is_file()}
     missing = [name for name in names if name not in paths]
     if paths and missing:
         raise DataError(f"The folder '{shown(place)}' lacks the file '{missing[0]}'; put it next to the others.")
@@ -163,20 +142,19 @@ PIXEL_BYTES = 3 * SIDE * SIDE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CifarLayout:
-    """The files of the training and the test part, and the layout of a record."""
+    """The files of both parts: records of label bytes (the coarse label before the fine one) and 3,072 pixel bytes, the
+    red plane of 32 rows of 32 pixels, then green, then blue."""
 
     train: tuple[str, ...]
     test: tuple[str, ...]
     train_records: int
     """Records per training file."""
-    test_records: int
-    """Records per test file."""
+    test_records: int = 10_000
     label_bytes: int
     """The last of these bytes is the label."""
     classes: int
 
     def size_of(self, name: str) -> int:
-        """Return the size that a file of that name must have."""
         records = self.train_records if name in self.train else self.test_records
         return records * (self.label_bytes + PIXEL_BYTES)
 
@@ -189,52 +167,41 @@ class CifarLayout:
         start = 0
         for file, count in zip(files, counts, strict=True):
             records = np.frombuffer(file.content, dtype=np.uint8).reshape(count, length)
-            self._check_labels(file.where, records[:, self.label_bytes - 1])
             labels[start : start + count] = records[:, self.label_bytes - 1]
+            _check_labels(labels[start : start + count], self.classes, "Record {} of '{}' has the label {}", file.where)
             planes = records[:, self.label_bytes :].reshape(count, 3, SIDE, SIDE)  # (images, channels, height, width)
             pixels[start : start + count] = planes.transpose(0, 2, 3, 1)
             start += count
         return Images(pixels=pixels, labels=labels)
 
-    def _check_labels(self, where: str, labels: np.ndarray) -> None:
-        wrong = np.flatnonzero(labels >= self.classes)
-        if len(wrong):
-            raise DataError(
-                f"Record {wrong[0]} of '{where}' has the label {labels[wrong[0]]}, but there are only {self.classes} "
-                f"classes: the file is damaged; download it again."
-            )
+
+def _check_labels(labels: NDArray[np.int64], classes: int, fault: str, where: str) -> None:
+    wrong = np.flatnonzero(labels >= classes)
+    if len(wrong):
+        found = fault.format(wrong[0], where, labels[wrong[0]])
+        raise DataError(f"{found}, but there are only {classes} classes: the file is damaged; download it again.")
 
 
-IMAGES_MAGIC = 2051
-LABELS_MAGIC = 2049
+IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdxLayout:
-    """Pairs of files with images and labels, for the training and the test part."""
+    """A file with images and one with labels for each part: big-endian numbers of four bytes (a magic number and the
+    length of each dimension), then one byte per pixel or label."""
 
     train_images: int = 60_000
     test_images: int = 10_000
     side: int = 28
     classes: int = 10
-
-    @property
-    def train(self) -> tuple[str, ...]:
-        """The files of the training part."""
-        return ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
-
-    @property
-    def test(self) -> tuple[str, ...]:
-        """The files of the test part."""
-        return ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+    train: tuple[str, ...] = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+    test: tuple[str, ...] = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
     def _header(self, name: str) -> tuple[int, ...]:
-        """Return the numbers at the start of a file of that name."""
         count = self.train_images if name in self.train else self.test_images
         return (IMAGES_MAGIC, count, self.side, self.side) if "images" in name else (LABELS_MAGIC, count)
 
     def size_of(self, name: str) -> int:
-        """Return the size that a file of that name must have."""
         header = self._header(name)
         return 4 * len(header) + int(np.prod(header[1:]))
 
@@ -244,14 +211,9 @@ class IdxLayout:
             self._check_header(file)
         pictures, names = files
         pixels = np.frombuffer(pictures.content, dtype=np.uint8, offset=16).reshape(-1, self.side, self.side, 1)
-        labels = np.frombuffer(names.content, dtype=np.uint8, offset=8)
-        wrong = np.flatnonzero(labels >= self.classes)
-        if len(wrong):
-            raise DataError(
-                f"Label {wrong[0]} of '{names.where}' is {labels[wrong[0]]}, but there are only {self.classes} "
-                f"classes: the file is damaged; download it again."
-            )
-        return Images(pixels=pixels, labels=labels.astype(np.int64))
+        labels = np.frombuffer(names.content, dtype=np.uint8, offset=8).astype(np.int64)
+        _check_labels(labels, self.classes, "Label {} of '{}' is {}", names.where)
+        return Images(pixels=pixels, labels=labels)
 
     def _check_header(self, file: OfficialFile) -> None:
         expected = self._header(file.name)

@@ -1,7 +1,4 @@
-"""The official data sets: CIFAR-10, CIFAR-100, MNIST and Fashion-MNIST.
-
-They are searched in the user's data folder, then among earlier downloads, and downloaded if missing.
-"""
+"""The official data sets, looked up in the user's data folder, then among earlier downloads, else downloaded."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from pathlib import Path
 
 from genepool.data.download import Progress, RemoteFile, download
 from genepool.data.official.files import CifarLayout, IdxLayout, OfficialFiles, find_official
-from genepool.data.paths import data_folder, downloads_folder, stamp
+from genepool.data.paths import cache_folder, data_folder, stamp
 from genepool.data.source import Development, Images, Listing
 from genepool.errors import DataError, shown
 
@@ -37,7 +34,7 @@ class OfficialSet:
         if given is not None and (found := self._below(given, self.folders)) is not None:
             return found
         if all((self._downloads / file.name).is_file() for file in self.remote):
-            return self._below(downloads_folder(), (self.name,))
+            return self._below(self._downloads.parent, (self.name,))
         return None
 
     def fetch(self, progress: Progress | None = None) -> Path:
@@ -49,17 +46,15 @@ class OfficialSet:
 
     def open(self, data_dir: Path | None, progress: Progress | None) -> OfficialSource:
         """Open the data set from the files on this machine; download them first if there are none."""
-        files = self.find(data_dir)
-        if files is None:
+        if (files := self.find(data_dir)) is None:
             self.fetch(progress)
-            files = self.find(data_dir)
-        if files is None:
-            raise DataError(f"The download of '{self.name}' in '{shown(self._downloads)}' was removed; try again.")
-        return OfficialSource(published=self, files=files)
+            if (files := self.find(data_dir)) is None:
+                raise DataError(f"The download of '{self.name}' in '{shown(self._downloads)}' was removed; try again.")
+        return OfficialSource(self, files)
 
     @property
     def _downloads(self) -> Path:
-        return downloads_folder() / self.name
+        return cache_folder() / "downloads" / self.name
 
     def _below(self, root: Path, folders: tuple[str, ...]) -> OfficialFiles | None:
         names = (*self.layout.train, *self.layout.test)
@@ -72,40 +67,27 @@ class OfficialSet:
         return RemoteFile(name=file.name, md5=file.md5, urls=own + file.urls)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialSource:
     """A published data set whose files were found."""
 
-    published: OfficialSet
-    files: OfficialFiles
-
-    @property
-    def name(self) -> str:
-        return self.published.name
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self.published.classes
-
-    @property
-    def flip(self) -> bool:
-        return self.published.flip
+    def __init__(self, published: OfficialSet, files: OfficialFiles) -> None:
+        self.name, self.classes, self.flip = published.name, published.classes, published.flip
+        self._layout, self._files = published.layout, files
 
     def fingerprint(self) -> str:
-        return hashlib.sha256("\n".join(map(stamp, self.files.files())).encode()).hexdigest()
+        return hashlib.sha256("\n".join(map(stamp, self._files.files())).encode()).hexdigest()
 
     def development(self) -> Development:
-        return Development(images=self._part(self.published.layout.train))
+        return Development(images=self._part(self._layout.train))
 
     def held_out(self) -> Images:
-        return self._part(self.published.layout.test)
+        return self._part(self._layout.test)
 
     def _part(self, names: tuple[str, ...]) -> Images:
-        layout = self.published.layout
-        return layout.decode(self.files.read(names, layout.size_of))
+        return self._layout.decode(self._files.read(names, self._layout.size_of))
 
 
-CIFAR_ADDRESS = "https://www.cs.toronto.edu/~kriz/"
+CIFAR_ADDRESSES = ("https://www.cs.toronto.edu/~kriz/",)
 MNIST_ADDRESSES = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -118,9 +100,7 @@ FASHION_ADDRESSES = (
 FASHION_CLASSES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
 )  # fmt: skip
-CIFAR_10_CLASSES = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
+CIFAR_10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR_100_CLASSES = (
     "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle", "bowl", "boy",
     "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle", "chair", "chimpanzee", "clock",
@@ -135,85 +115,57 @@ CIFAR_100_CLASSES = (
 )  # fmt: skip
 
 
+def _remote(name: str, md5: str, addresses: tuple[str, ...] = CIFAR_ADDRESSES) -> RemoteFile:
+    return RemoteFile(name=name, md5=md5, urls=tuple(address + name for address in addresses))
+
+
 def _idx_files(addresses: tuple[str, ...], digests: tuple[str, str, str, str]) -> tuple[RemoteFile, ...]:
-    layout = IdxLayout()
-    names = [f"{name}.gz" for name in (*layout.train, *layout.test)]
-    return tuple(
-        RemoteFile(name=name, md5=md5, urls=tuple(address + name for address in addresses))
-        for name, md5 in zip(names, digests, strict=True)
-    )
+    names = (*IdxLayout().train, *IdxLayout().test)
+    return tuple(_remote(f"{name}.gz", md5, addresses) for name, md5 in zip(names, digests, strict=True))
 
 
-def _archive(name: str, md5: str) -> tuple[RemoteFile, ...]:
-    return (RemoteFile(name=name, md5=md5, urls=(CIFAR_ADDRESS + name,)),)
-
-
+CIFAR_10_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 CIFAR_10 = OfficialSet(
     name="cifar-10",
     classes=CIFAR_10_CLASSES,
     flip=True,
-    layout=CifarLayout(
-        train=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
-        test=("test_batch.bin",),
-        train_records=10_000,
-        test_records=10_000,
-        label_bytes=1,
-        classes=10,
-    ),
+    layout=CifarLayout(train=CIFAR_10_FILES, test=("test_batch.bin",), train_records=10_000, label_bytes=1, classes=10),
     folders=("cifar-10-batches-bin", "cifar-10"),
-    remote=_archive("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
+    remote=(_remote("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),),
     archive=("cifar-10-binary.tar.gz", "cifar-10-batches-bin"),
 )
-
 CIFAR_100 = OfficialSet(
     name="cifar-100",
     classes=CIFAR_100_CLASSES,
     flip=True,
-    layout=CifarLayout(
-        train=("train.bin",),
-        test=("test.bin",),
-        train_records=50_000,
-        test_records=10_000,
-        label_bytes=2,
-        classes=100,
-    ),
+    layout=CifarLayout(train=("train.bin",), test=("test.bin",), train_records=50_000, label_bytes=2, classes=100),
     folders=("cifar-100-binary", "cifar-100"),
-    remote=_archive("cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),
+    remote=(_remote("cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),),
     archive=("cifar-100-binary.tar.gz", "cifar-100-binary"),
 )
-
+MNIST_DIGESTS = (
+    "f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+    "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c",
+)  # fmt: skip
 MNIST = OfficialSet(
     name="mnist",
     classes=tuple("0123456789"),
     flip=False,
     layout=IdxLayout(),
     folders=("mnist", "MNIST", "MNIST/raw"),
-    remote=_idx_files(
-        MNIST_ADDRESSES,
-        (
-            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "d53e105ee54ea40749a09fcbcd1e9432",
-            "9fb629c4189551a2d022fa330f9573f3",
-            "ec29112dd5afa0611ce80d1b7f02629c",
-        ),
-    ),
+    remote=_idx_files(MNIST_ADDRESSES, MNIST_DIGESTS),
 )
-
+FASHION_DIGESTS = (
+    "8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
+    "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310",
+)  # fmt: skip
 FASHION_MNIST = OfficialSet(
     name="fashion-mnist",
     classes=FASHION_CLASSES,
     flip=True,
     layout=IdxLayout(),
     folders=("fashion-mnist", "FashionMNIST", "FashionMNIST/raw"),
-    remote=_idx_files(
-        FASHION_ADDRESSES,
-        (
-            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "25c81989df183df01b3e8a0aad5dffbe",
-            "bef4ecab320f06d8554ea6380940ec79",
-            "bb300cfdad3c16e7a12a480ee83cd310",
-        ),
-    ),
+    remote=_idx_files(FASHION_ADDRESSES, FASHION_DIGESTS),
 )
 
 
