@@ -57,12 +57,10 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
         name, child = mutate_once(child, rng, {mutation: 1.0} if mutation else None)
         names.append(name)
     click.echo(f"mutations: {', '.join(names)}", err=True)
-    if out is not None:
+    if out is not None or not as_json:
         _write(child, out)
     if as_json:
         click.echo(json_text({"mutations": names, "seed": seed, "dna": msgspec.Raw(codec.encode(child).encode())}))
-    elif out is None:
-        click.echo(codec.encode(child))
 
 
 @dna.command()
@@ -73,21 +71,20 @@ def zoo(name: str, channels: int, out: Path | None) -> None:
     """Print a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
     from genepool.dna import zoo as network
 
-    individual = network(name, channels)
-    if out is None:
-        click.echo(codec.encode(individual))
-    else:
-        _write(individual, out)
+    _write(network(name, channels), out)
 
 
 def _read(file: Path) -> DNA:
     return codec.decode(sys.stdin.buffer.read(codec.MAX_BYTES + 1)) if str(file) == "-" else codec.read(file)
 
 
-def _write(individual: DNA, out: Path) -> None:
+def _write(individual: DNA, out: Path | None) -> None:
     from genepool.data import save_file
 
-    save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
+    if out is not None:
+        save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
+    else:
+        click.echo(codec.encode(individual))
 
 
 def _page(facts: dict[str, Any]) -> str:
@@ -139,18 +136,15 @@ def reach(name: str | None, channels: int, everything: bool, as_json: bool) -> N
         click.echo(json_text({**facts, "count": len(steps), "steps": steps}))
         return
     same = "the same architecture" if note is None else "the same architecture except for this"
-    click.echo(f"{name}: {len(steps)} mutations from the initial network, applied and compared: {same}.")
-    if known is not None:
-        click.echo(known.text)
-    if steps:
-        click.echo(_route_page(steps, everything))
+    lines = [f"{name}: {len(steps)} mutations from the initial network, applied and compared: {same}."]
+    click.echo("\n".join([*lines, *([known.text] if known else []), *(_route_page(steps, everything) if steps else [])]))
 
 
-def _route_page(steps: Sequence[Step], everything: bool) -> str:
+def _route_page(steps: Sequence[Step], everything: bool) -> list[str]:
     listed = list(steps if everything or len(steps) <= SHORT else steps[:SHOWN])
     rows = [[str(i), step.mutation, step.what] for i, step in enumerate(listed, 1)]
     counts = [[str(number), kind] for kind, number in Counter(step.mutation for step in steps).most_common()]
     lines = ["", table(["", "mutation", "what"], rows, left=3)]
     if len(listed) < len(steps):
         lines.append(f"... and {len(steps) - len(listed)} more; --all prints them.")
-    return "\n".join([*lines, "", table(["times", "mutation"], counts, left=2)])
+    return [*lines, "", table(["times", "mutation"], counts, left=2)]
