@@ -136,8 +136,8 @@ def reach(name: str | None, channels: int, everything: bool, as_json: bool) -> N
         click.echo(json_text({**facts, "count": len(steps), "steps": steps}))
         return
     same = "the same architecture" if note is None else "the same architecture except for this"
-    lines = [f"{name}: {len(steps)} mutations from the initial network, applied and compared: {same}."]
-    click.echo("\n".join([*lines, *([known.text] if known else []), *(_route_page(steps, everything) if steps else [])]))
+    head = [f"{name}: {len(steps)} mutations from the initial network, applied and compared: {same}."]
+    click.echo("\n".join([*head, *([known.text] if known else []), *(_route_page(steps, everything) if steps else [])]))
 
 
 def _route_page(steps: Sequence[Step], everything: bool) -> list[str]:
