@@ -52,6 +52,16 @@ def words_of(name: str) -> set[str]:
     return set(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_").split("_"))
 
 
+def test_each_folder_introduces_its_files():
+    for path in FILES:
+        if path.name != "__init__.py" or path.parent == PACKAGE:
+            continue
+        introduction = ast.get_docstring(TREES[path]) or ""
+        files = {entry.stem for entry in path.parent.glob("*.py") if entry != path}
+        missing = {name for name in files if not re.search(rf"^(?:\w+, )*{name}\b", introduction, re.MULTILINE)}
+        assert not missing, f"{path.relative_to(ROOT)} does not introduce {sorted(missing)}"
+
+
 def test_the_package_has_few_files_of_a_readable_length():
     assert len([entry for entry in PACKAGE.iterdir() if not entry.name.startswith("__")]) <= 20
     assert len(FILES) <= 180

@@ -1,5 +1,17 @@
 """The command line: files that parse options and print results, each imported only when its command is used.
 
+run, train         evolve; train one network
+launch             worker, launch: workers on other machines
+study, status      studies; status and report of an experiment
+live               the live view of a run
+dashboard          the page
+best, lineage      the chosen network; its mutations, shown or replayed
+export, predict    export, import, ensemble; use a model
+set                set, intervene, migrate: change a running experiment
+check              check, doctor, gc: maintain a directory
+data, dna, bench   data sets; DNA and reach; benchmarks
+options, text      shared options; numbers and tables for the terminal
+
 Every error is one sentence on standard error. The exit code is 2 for bad input and 1 for a bug.
 """
 

@@ -1,4 +1,19 @@
-"""Images: data sets by name, folders of images, `.npz` files and arrays. No torch."""
+"""Images: data sets by name, folders of images, `.npz` files and arrays. No torch.
+
+source         the interface of a source of images
+catalogue      data sets by name
+settings       the settings of the images
+dataset        the prepared, memory-mapped images that training reads
+splits         stratified splits; channel means
+arrays         NumPy arrays and `.npz` files
+image_folder   a folder of images
+image_files    decoding one image file
+fashion_mini/  the small data set shipped with Genepool
+official/      CIFAR-10, CIFAR-100, MNIST and Fashion-MNIST
+download       verified downloads
+paths          folders for data sets; atomic file writes
+free_memory    whether images fit into memory
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,14 @@
-"""DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its requirements. No torch."""
+"""DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its requirements. No torch.
+
+graph       the DNA itself
+elements    vertices and edges
+validation  the rules that every DNA obeys
+topology    graph functions
+shapes      the shapes of all activations; rounded widths
+flops       parameters, FLOPs, memory and step time
+codec       DNA as JSON
+zoo         the initial network and known architectures
+"""
 
 from genepool.dna import codec
 from genepool.dna.codec import decode, encode, encode_in_a_line

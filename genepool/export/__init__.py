@@ -7,7 +7,8 @@ network        uint8 images in, probabilities out: the module that is exported
 layer_names    a network layer by layer with readable names
 torch_program  the format torch: a `torch.export` program, `.pt2`
 onnx_file      the format onnx: a graph for onnxruntime and others
-source         the format source: a folder with `model.py` (text in source_text), weights and a model card
+source         the format source: a folder with `model.py`, weights and a model card
+source_text    the text of `model.py`
 
 A format's own loader only checks a file that we just wrote; from others, only facts, DNA and plain numbers are read.
 """

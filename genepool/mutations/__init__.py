@@ -1,4 +1,11 @@
-"""The paper's eleven mutations, two that grow networks faster, and recombination. No torch."""
+"""The paper's eleven mutations, two that grow networks faster, and recombination. Randomness is an argument; no torch.
+
+base           the mutation type, the registry, and the draw of a mutation
+paper          the paper's eleven mutations
+growth         wide and deep networks within tens of generations
+recombination  children of two parents
+route          the mutations that lead to a given architecture (`genepool reach`)
+"""
 
 from genepool.mutations import growth, paper
 from genepool.mutations.base import ELEVEN, MUTATIONS, Mutated, Mutation, apply, mutate, new_id

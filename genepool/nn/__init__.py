@@ -1,4 +1,16 @@
-"""Networks in torch: images in, a trained and measured model out."""
+"""Networks in torch: images in, a trained and measured model out.
+
+evaluator    from a DNA to its fitness; accuracy and inference time
+model        the network of a DNA
+inheritance  weights from one parent or two
+batches      training batches
+trainer      the training of one network
+step_count   how many steps a training takes; the race against the parent
+optimiser    stochastic gradient descent; averaged weights
+final_test   the test images
+device       threads, memory, device and precision
+weights      weights as bytes
+"""
 
 from typing import TYPE_CHECKING
 

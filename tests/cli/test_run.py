@@ -142,7 +142,8 @@ def test_a_record_that_was_tampered_with_does_not_replay(evolved, tmp_path):
     best = json.loads(genepool("best", directory, "--json").stdout)
     [place] = forged.glob(f"pop/*/A1_{best['id']}_*")
     record = place / "dna.json"
-    record.write_text(re.sub(r'"training_seed":\d+', '"training_seed":5', record.read_text()))
+    # A seed of another training could reach the same accuracy by chance; a training that diverges cannot.
+    record.write_text(re.sub(r'"learning_rate":[^,]+', '"learning_rate":1e5', record.read_text()))
     result = genepool("replay", forged)
     assert result.returncode == 1
     assert "NOT agree" in result.stdout
