@@ -23,6 +23,8 @@ class Progress(NamedTuple):
     loss: float
     checkpoint: Callable[[], bytes]
     """Return the bytes from which the training can be resumed at exactly this step."""
+    flops: int = 0
+    """FLOPs executed in this attempt at the training."""
 
 
 Observer = Callable[[Progress], None]
@@ -101,6 +103,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """FLOPs spent on this individual: F_t N_t + F_v N_v."""
     steps: int = 0
     """Training steps taken."""
+    resumed: int = 0
+    """Those of the steps that earlier attempts took, whose checkpoint was continued."""
     inherited: tuple[str, ...] = ()
     """Names of the tensors taken over from the parents."""
     second: tuple[str, ...] = ()
@@ -123,6 +127,11 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of the race against the parent, if there was one."""
     look: tuple[int, float] | None = None
     """The step at which the race was decided, and the accuracy then, on some of the validation images."""
+
+    @property
+    def executed(self) -> int:
+        """FLOPs of the attempt that brought this result, without those of earlier attempts."""
+        return self.flops - self.resumed * self.flops_training
 
 
 class TrainingRequest(msgspec.Struct, frozen=True):
@@ -193,18 +202,21 @@ WORST = -1.0
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest networks that are trained, or born; the search space itself has no limit."""
+    """The largest networks that are trained, or born; the search space itself has no limit.
 
-    parameters: Annotated[int, Meta(ge=1, le=10**12)] = 100_000_000
-    """Networks with more parameters are not trained and get fitness 0."""
+    A network must always fit into the memory that its worker really has: a share of the machine's, or of a GPU's.
+    """
+
+    parameters: Annotated[int, Meta(ge=1, le=10**12)] | None = None
+    """Differs from the paper if given: networks with more parameters are not trained and get fitness 0."""
     flops: Annotated[float, Meta(gt=0, le=1e30)] | None = None
     """Differs from the paper if given: networks that need more FLOPs for the inference of one image are not trained."""
     milliseconds: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     """Differs from the paper if given: a network that takes longer for the inference of one image, on the machine that
     trained it, is less fit than every network within the limit. Without a limit the time is not measured."""
-    memory: Annotated[int, Meta(ge=1, le=2**50)] = 4 * 2**30
-    """Bytes of memory that a worker may use, by prediction; networks that need more are not trained. The worker's share
-    of the free memory applies instead if it is smaller."""
+    memory: Annotated[int, Meta(ge=1, le=2**50)] | None = None
+    """Differs from the paper if given: networks that need more bytes of memory, by prediction, are not trained, even if
+    the worker has more."""
     child_steps: Annotated[int, Meta(ge=1, le=10**9)] | None = None
     """Differs from the paper if given: steps that a child must have time for, otherwise its mutation is drawn again.
     Networks that cost no more than one convolution of 16 channels are always allowed."""
@@ -214,7 +226,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     def fault(self, of: Capacity) -> str | None:
         """Why a network with these parameters and FLOPs is too large, or None."""
-        if of.parameters > self.parameters:
+        if self.parameters is not None and of.parameters > self.parameters:
             return f"{of.parameters:,} parameters are over the limit of {self.parameters:,}; raise limits.parameters."
         if self.flops is not None and of.flops > self.flops:
             return f"{of.flops:,} FLOPs per image are over the limit of {self.flops:,.0f}; raise limits.flops."

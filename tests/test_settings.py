@@ -36,16 +36,33 @@ NUMBERS = {
 
 def test_the_paper_preset_has_every_figure_of_the_paper():
     paper = preset("paper")
-    assert (paper.population.size, paper.workers.count, paper.training.steps) == (1000, 250, 25_600)
+    assert (paper.population.size, paper.workers.number(1000), paper.training.steps) == (1000, 250, 25_600)
     assert (paper.training.batch, paper.training.momentum, paper.training.weight_decay) == (50, 0.9, 0.0001)
     assert (paper.breeding.learning_rate, paper.breeding.mutations, paper.breeding.odds) == (0.1, 1, None)
     assert (paper.population.selection, paper.population.set_point) == ("tournament", "paper")
-    assert paper.workers.count * 4 == paper.population.size
+    assert paper.population.founders == "population"
+
+
+@pytest.mark.parametrize("name", ["paper", "lab", "faithful"])
+def test_these_presets_differ_only_in_numbers(name):
+    numbers = {"population.size", "population.lease", "training.steps", "budget.time", "data.source"}
+    assert differences(preset("paper"), preset(name)).keys() <= numbers
+
+
+@pytest.mark.parametrize(("population", "workers"), [(2, 1), (3, 1), (10, 2), (50, 12), (100, 25), (1000, 250)])
+def test_workers_are_a_quarter_of_the_population_unless_given(population, workers):
+    for name in ("paper", "lab", "faithful"):
+        settings = changed(preset(name), {"population.size": population})
+        assert settings.workers.number(settings.population.size) == workers
+        assert changed(settings, {"workers.count": 7}).workers.number(population) == 7
+    assert preset("laptop").workers.number(population) is None
+    assert changed(preset("laptop"), {"workers.rule": "quarter"}).workers.number(population) == workers
 
 
 def test_the_paper_has_no_departure():
-    off = {"flops": None, "milliseconds": None, "child_steps": None, "redraw": False}
-    assert msgspec.structs.asdict(preset("paper").limits).items() >= off.items()
+    assert preset("paper").limits == SECTIONS["limits"]()
+    off = dict.fromkeys(("parameters", "memory", "flops", "milliseconds", "child_steps")) | {"redraw": False}
+    assert msgspec.structs.asdict(preset("paper").limits) == off
     assert set(by_name(preset("paper")).values()) >= {None}
     for section in ("training_budget", "final_phase", "escape", "budget"):
         assert getattr(preset("paper"), section) == SECTIONS[section]()
@@ -163,8 +180,8 @@ def test_a_name_without_its_section_is_refused_with_the_right_one(old, new):
     assert new in FIELDS
 
 
-def test_there_are_57_settings():
-    assert len(FIELDS) == sum(len(struct.__struct_fields__) for struct in SECTIONS.values()) == 57
+def test_there_are_59_settings():
+    assert len(FIELDS) == sum(len(struct.__struct_fields__) for struct in SECTIONS.values()) == 59
 
 
 def test_a_toml_file_has_a_table_per_section(tmp_path):

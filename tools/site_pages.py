@@ -7,7 +7,6 @@ only the tests read (`no-run`, `exits`, `file`; see tests/docs/test_blocks.py).
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from msgspec.inspect import BoolType, DictType, FloatType, IntType, LiteralType
@@ -23,7 +21,7 @@ from pygments.formatters import HtmlFormatter
 
 from genepool.cli import cli
 from genepool.mutations import ELEVEN, MUTATIONS
-from genepool.settings import FIELDS, PRESETS, SECTIONS, by_name
+from genepool.settings import FIELDS, PRESETS, SECTIONS, by_name, marked, meanings
 from genepool.settings.sections import Field
 
 ROOT = Path(__file__).parent.parent
@@ -126,27 +124,11 @@ def settings_page() -> str:
     )
     parts = [intro]
     for section, struct in SECTIONS.items():
-        rows = [
-            (f"`{section}.{name}`", meaning, _bounds(FIELDS[f"{section}.{name}"]), *_values(f"{section}.{name}"))
-            for name, meaning in _meanings(struct).items()
-        ]
+        names = [name for name in FIELDS if name.startswith(f"{section}.")]
+        rows = [(f"`{name}`", meanings()[name], _bounds(FIELDS[name]), *_values(name)) for name in names]
         header = ("setting", "meaning", "allowed", "paper", "faithful", "laptop")
         parts += [f"## {section}", inspect.cleandoc(struct.__doc__ or ""), _table(header, rows)]
     return "\n\n".join([*parts, "## Departures from the paper", departures_table()])
-
-
-def _meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """The fields of a section with their docstrings."""
-    [node] = ast.parse(inspect.getsource(struct)).body
-    assert isinstance(node, ast.ClassDef)
-    pairs = zip(node.body, [*node.body[1:], None], strict=True)
-    return {ast.unparse(one.target): _docstring(after) for one, after in pairs if isinstance(one, ast.AnnAssign)}
-
-
-def _docstring(node: ast.stmt | None) -> str:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-        return " ".join(node.value.value.split())
-    return ""
 
 
 def _bounds(field: Field) -> str:
@@ -188,12 +170,7 @@ def presets_table() -> str:
 
 def departures_table() -> str:
     """Every setting that can depart from the paper, with its value in each preset."""
-    rows = [
-        (f"`{section}.{name}`", meaning, *_values(f"{section}.{name}"))
-        for section, struct in SECTIONS.items()
-        for name, meaning in _meanings(struct).items()
-        if "iffers from the paper" in meaning
-    ]
+    rows = [(f"`{name}`", meanings()[name], *_values(name)) for name in marked()]
     return _table(("setting", "departure", "paper", "faithful", "laptop"), rows)
 
 

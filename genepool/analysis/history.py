@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 
 from genepool.analysis.reader import Reader, Seen
-from genepool.analysis.spending import Interval, spending
+from genepool.analysis.spending import Interval, owners, spending, unfinished_flops
 from genepool.analysis.table import Table
 from genepool.dna import DNA, decode
 from genepool.evaluation import Evaluation
@@ -59,7 +59,8 @@ class History:
     """The rows of an experiment by ID; `refresh` brings them up to date."""
 
     def __init__(self, view: DirectoryView) -> None:
-        self._reader = Reader(view, fossil=Fossil)
+        self._view, self._reader = view, Reader(view, fossil=Fossil)
+        self._unfinished = 0.0
         self.rows: dict[str, Row] = {}
         self.table = Table()
 
@@ -67,6 +68,7 @@ class History:
         """Read what is new since the last call."""
         for seen in self._reader.changes():
             self._take(seen)
+        self._unfinished = unfinished_flops(self.table, self._view.executed(), owners(self._reader.sweep))
 
     def _take(self, seen: Seen) -> None:
         individual = seen.individual
@@ -92,7 +94,7 @@ class History:
 
     def spending(self, *, also: Interval | None = None) -> Spending:
         """What they spent and reached, with the time of a run in progress."""
-        return spending(self.table, also)
+        return spending(self.table, also, self._unfinished)
 
     def best(self) -> Row | None:
         """The living individual of highest fitness; of several, the first that reached it."""

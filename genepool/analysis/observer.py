@@ -46,6 +46,8 @@ class Observer:
         self.training: list[Individual] = []
         self.quarantined: list[Individual] = []
         self.foreign: list[str] = []
+        self.executed: dict[str, int] = {}
+        """FLOPs that each worker has executed by its latest heartbeat."""
         self._network = ("", "")
 
     @property
@@ -81,9 +83,10 @@ class Observer:
                 self.table.take(seen)
                 if number % _SETTLE_EVERY == 0:
                     self.table.settle()
-        sweep = self.reader.sweep
+        sweep, executed = self.reader.sweep, self.view.executed()
         with self.lock:
             self.table.settle()
+            self.executed = executed
             self.census = sweep.census()
             self.training = [i for i in sweep.individuals if i.state is State.TRAINING]
             self.quarantined = [i for i in sweep.individuals if i.state is State.QUARANTINED]

@@ -25,8 +25,11 @@ class BriefMetrics(msgspec.Struct):
     """The metrics that become columns."""
 
     accuracy: float | None = None
+    reason: str | None = None
     parameters: float = 0
     flops: int | float = 0
+    flops_training: int | float = 0
+    resumed: int = 0
     seconds: float = 0
     stepping: float = 0
 

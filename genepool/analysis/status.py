@@ -9,9 +9,17 @@ import msgspec
 import numpy as np
 
 from genepool.analysis.observer import Observer
-from genepool.analysis.spending import RECENT, Interval, Overhead, overhead, overhead_by_worker, spending
+from genepool.analysis.spending import (
+    RECENT,
+    Interval,
+    Overhead,
+    overhead,
+    overhead_by_worker,
+    spending,
+    unfinished_flops,
+)
 from genepool.analysis.table import Progress, Table
-from genepool.analysis.workers import at_work_since
+from genepool.analysis.workers import at_work
 from genepool.evolution import Budget, BudgetUse, Escape, FinalPhase, Spending
 from genepool.population import Census
 
@@ -91,14 +99,16 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def status_of(observer: Observer, terms: Terms, *, also: Interval | None = None) -> Status:
     """The status as of the observer's last refresh, with the time of a run in progress if the caller knows it."""
     now = time.time()
+    working = at_work(observer, now)
     with observer.lock:
         table, census = observer.table, observer.census
-        spent, progress = spending(table, also), table.progress()
+        spent = spending(table, also, unfinished_flops(table, observer.executed, working))
+        progress = table.progress()
         rate, index, recent = _rate(table, progress, now), table.best(), now - RECENT
         totals = overhead(table), overhead(table, recent), overhead_by_worker(table), overhead_by_worker(table, recent)
         last = int(progress.rows[-1]) if len(progress.rows) else None
         last_finished = None if last is None else float(progress.finished[-1])
-    since = at_work_since(observer, now)
+    since = min(working.values(), default=None)
     if since is not None and also is None:
         # The final training of the best may take two fifths of the time, and has no record until it ends.
         running = max(0.0, now - max(since, last_finished or 0.0))

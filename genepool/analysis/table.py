@@ -18,19 +18,23 @@ from genepool.population import Birth, Place, Result, State, worker_of
 NAN = float("nan")
 SEVERAL = "several"
 """Stands for the mutation's name if there was more than one."""
+OTHERS = "others"
+"""Stands for all texts beyond the first few thousand."""
 _FIRST_CAPACITY = 1024
 _MOST_NAMES = 4096
 _LARGEST_FILE = 2**50
 
 _COLUMNS: dict[str, tuple[type[np.generic], float]] = {
     "state": (np.uint8, 0),  # the letter of population.State
+    "failed": (np.bool_, False),  # there is a reason why it could not be trained
     **dict.fromkeys(("mutation", "worker"), (np.uint16, 0)),
     **dict.fromkeys(("claim", "version"), (np.uint32, 0)),
     **dict.fromkeys(("parent", "log"), (np.int32, -1)),
     **dict.fromkeys(("depth", "length"), (np.int32, 0)),
     **dict.fromkeys(("bytes", "start", "sequence"), (np.int64, 0)),
     **dict.fromkeys(("born", "finished", "fitness", "accuracy", "learning_rate"), (np.float64, NAN)),
-    **dict.fromkeys(("seconds", "stepping", "flops", "parameters"), (np.float64, 0)),
+    # `executed` is the part of the FLOPs that the attempt which counts executed itself.
+    **dict.fromkeys(("seconds", "stepping", "flops", "executed", "parameters"), (np.float64, 0)),
     # How far the experiment was when the individual finished; until then, when it was born.
     **dict.fromkeys(("elapsed", "spent"), (np.float64, 0)),
     "rank": (np.int32, 0),
@@ -49,7 +53,7 @@ class Names:
         known = self._numbers.get(text)
         if known is None:
             if len(self.texts) > _MOST_NAMES:
-                return self.number("others")
+                return self.number(OTHERS)
             known = self._numbers[text] = len(self.texts)
             self.texts.append(text[:200])
         return known
@@ -253,5 +257,7 @@ def _result_values(result: Result | BriefResult) -> dict[str, float]:
         "accuracy": result.fitness if metrics.accuracy is None else metrics.accuracy,
         "finished": result.finished,
         **{name: getattr(metrics, name) for name in ("seconds", "stepping", "flops", "parameters")},
+        "executed": metrics.flops - metrics.resumed * metrics.flops_training,
+        "failed": metrics.reason is not None,
         "bytes": sum(min(max(file.size, 0), _LARGEST_FILE) for file in result.files.values()),
     }

@@ -98,13 +98,18 @@ class WorkerMonitor:
         )
 
 
-def at_work_since(observer: Observer, now: float) -> float | None:
-    """When the first worker that trains something and is not silent started, by the times of files; None if none."""
-    owners = sorted({one.owner for one in observer.training if one.owner != FREE})[:_MOST_TIMES]
-    beats = ((who, modified(observer, who, HEARTBEAT)) for who in owners)
-    patience = max(observer.view.manifest.lease, QUIET)
-    at_work = (who for who, beat in beats if beat is not None and now - beat < patience)
-    return min((modified(observer, who, INFO) or now for who in at_work), default=None)
+def at_work(observer: Observer, now: float) -> dict[str, float]:
+    """The workers that train something, each with the time at which it started, by the times of files.
+
+    A worker that has been silent for a whole lease is left out. Of very many, only some are looked at.
+    """
+    owners = sorted({one.owner for one in observer.training if one.owner != FREE})
+    found = dict.fromkeys(owners[_MOST_TIMES:], now)
+    for who in owners[:_MOST_TIMES]:
+        beat = modified(observer, who, HEARTBEAT)
+        if beat is not None and now - beat < max(observer.view.manifest.lease, QUIET):
+            found[who] = modified(observer, who, INFO) or now
+    return found
 
 
 def modified(observer: Observer, who: str, name: str) -> float | None:

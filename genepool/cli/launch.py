@@ -70,7 +70,7 @@ def _request(options: LaunchOptions) -> LaunchRequest:
     from genepool.experiment import Experiment
     from genepool.workers import LaunchRequest, WorkerOptions
 
-    experiment = Experiment.open(options.directory)
+    settings = Experiment.open(options.directory).settings()
     return LaunchRequest(
         worker=WorkerOptions(
             directory=str(options.directory.resolve()),
@@ -80,7 +80,7 @@ def _request(options: LaunchOptions) -> LaunchRequest:
             memory=names.size(options.memory) if options.memory else None,
             threads=options.cpus_per_worker,
         ),
-        workers=options.workers or experiment.settings().workers.count or 1,
+        workers=options.workers or settings.workers.number(settings.population.size) or 1,
         gpus=options.gpus_per_worker,
         seconds=int(names.seconds(options.time_limit)) if options.time_limit else None,
         hosts=tuple(host for host in options.hosts.split(",") if host),

@@ -42,10 +42,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 @options.DATA_DIR
 @options.SIZE
 @click.option("--flip/--no-flip", "data__flip", default=None, help="Also train on mirror images.  [default: flip]")
-@click.option("--preset", help="laptop, faithful or paper.  [default: laptop]")
+@click.option("--preset", help="laptop, faithful, lab or paper.  [default: laptop]")
 @click.option("--config", type=options.FILE, help="A TOML file of settings.")
 @click.option("--population", "population__size", type=int, help="Individuals to keep.")
-@click.option("--workers", "workers__count", type=int, help="Number of workers.  [default: one per core or GPU]")
+@click.option("--workers", "workers__count", type=int, help="Number of workers.  [default: by workers.rule]")
 @click.option("--steps", "training__steps", type=int, help="Training steps per individual.")
 @click.option("--time", "budget__time", help="Budget: time, like 90s, 10m or 2h, or none.")
 @click.option("--individuals", "budget__individuals", type=int, help="Budget: individuals trained.")
@@ -125,8 +125,10 @@ def _evolve(experiment: Experiment, pool: WorkerPool, also: Callable[[], None]) 
 
 def _draw(experiment: Experiment) -> Path:
     from genepool.experiment import annotations_of
+    from genepool.settings import rules_label
     from genepool.study.plots.progress import draw_progress
 
     figure, history = experiment.path / "progress.png", experiment.history()
-    draw_progress(history.finished(), figure, annotations_of(experiment, history))
+    label = rules_label(experiment.settings(1))
+    draw_progress(history.finished(), figure, annotations_of(experiment, history), label)
     return figure

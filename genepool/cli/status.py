@@ -32,8 +32,9 @@ def _facts(directory: Path) -> dict[str, Any]:
         "data": settings.data.source,
         "settings_version": experiment.version(),
         "population_size": settings.population.size,
+        "workers_wanted": settings.workers.number(settings.population.size),
         **{name: getattr(census, name) for name in ("alive", "training", "dead", "failed", "quarantined", "foreign")},
-        **{name: getattr(spent, name) for name in ("individuals", "flops", "seconds")},
+        **{name: getattr(spent, name) for name in ("individuals", "flops", "flops_lost", "seconds")},
         "overhead": found.overhead.share,
         "workers": {
             who: {"individuals": total.individuals, "seconds": total.seconds, "overhead": total.share}
@@ -63,6 +64,8 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
     )
     so_far = f"{facts['individuals']} individuals trained, {amount(facts['flops'])}FLOP, {span(facts['seconds'])}"
     yield f"so far       {so_far}"
+    lost = percent(facts["flops_lost"] / max(1, facts["flops"]))
+    yield f"lost         {lost} of the FLOPs, in trainings that failed, were cut off or had to be repeated"
     yield (
         f"overhead     {percent(facts['overhead'])} of the training time: all but the steps after the first"
         + (f"; by worker: {shares(workers)}" if workers else "")
@@ -78,11 +81,12 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
 @click.command()
 @click.argument("place", metavar="DIR|STUDY", type=PATH)
 @click.option("--out", type=FOLDER, help="Folder to write.  [default: report, in DIR]")
-def report(place: Path, out: Path | None) -> None:
+@click.option("--published", is_flag=True, help="Draw the results that a study's plan quotes even if of other data.")
+def report(place: Path, out: Path | None, published: bool) -> None:
     """Write a report on an experiment or a study: HTML and Markdown, with figures (PNG, SVG) and data (CSV).
 
     Nothing is trained or tested; the same experiment or study always gives the same report.
     """
     from genepool.study.report import write_report
 
-    click.echo(f"report  {write_report(place, out)}")
+    click.echo(f"report  {write_report(place, out, published=published)}")

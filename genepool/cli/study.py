@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from genepool.cli.estimate import estimate_text
 from genepool.cli.options import DATA_DIR, DEVICE, FOLDER, JSON, json_text, settings_of, split
 from genepool.cli.text import amount, percent, span, table
 
@@ -25,6 +26,9 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     out: Path | None
     scale: str
+    preset: str | None
+    estimate: bool
+    flops_per_second: float | None
     repeats: int | None
     only: tuple[str, ...]
     data_dir: Path | None
@@ -36,6 +40,9 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("plan", required=False)
 @click.option("--out", type=FOLDER, help="Folder to write.  [default: studies/PLAN]")
 @click.option("--scale", default="laptop", show_default=True, help="The plan's scale: laptop or paper.")
+@click.option("--preset", help="Rules: paper, lab, faithful or laptop.  [default: the plan's]")
+@click.option("--estimate", is_flag=True, help="Print what the study would take, and run nothing.")
+@click.option("--flops-per-second", type=click.FloatRange(0, min_open=True), help="For --estimate: a worker's speed.")
 @click.option("--data", "data__source", help="Data set, folder of images or .npz file.  [default: the plan's]")
 @click.option("--repeats", type=click.IntRange(1), help="Experiments per arm.  [default: the plan's]")
 @click.option("--only", multiple=True, metavar="ARM", help="Run only this arm; may be repeated.")
@@ -58,9 +65,14 @@ def study(plan: str | None, **given: Any) -> None:
         return
     options, settings = split(StudyOptions, given)
     changes = _changes(settings)
-    chosen = narrowed(read_plan(plan, options.scale), repeats=options.repeats, arms=options.only, changes=changes)
-    scale = "" if options.scale == "laptop" else f"-{options.scale}"
-    folder = options.out or Path("studies") / (Path(plan).stem + scale)
+    chosen = read_plan(plan, options.scale)
+    chosen = msgspec.structs.replace(chosen, preset=options.preset or chosen.preset)
+    chosen = narrowed(chosen, repeats=options.repeats, arms=options.only, changes=changes)
+    if options.estimate:
+        click.echo(estimate_text(chosen, options.flops_per_second, options.device, options.as_json))
+        return
+    parts = [Path(plan).stem, "" if options.scale == "laptop" else options.scale, options.preset or ""]
+    folder = options.out or Path("studies") / "-".join(filter(None, parts))
     begin_study(chosen, folder)
     click.echo(_announcement(chosen), err=True)
     outcomes = run_study(chosen, folder, data_dir=options.data_dir, device=options.device, look=_ProgressLine())
@@ -87,10 +99,9 @@ def _announcement(plan: StudyPlan) -> str:
     """The plan and its statistics, before anything runs."""
     from genepool.study import description
 
-    data = plan.settings_of(next(iter(plan.arms)), 1).data.source
     statistics = "\n".join(f"  {name}: {description(name)}" for name in plan.statistics)
     return (
-        f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}, data {data}\n"
+        f"{plan.about}\n{len(plan.arms)} arms, {plan.repeats} repeats, scale {plan.scale}: {plan.label()}\n"
         f"Statistics, decided now:\n{statistics}"
     )
 

@@ -22,10 +22,10 @@ from genepool.evolution.selection import SELECTIONS, Pair, tournament
 from genepool.evolution.set_point import SET_POINTS, Decision, damped
 from genepool.evolution.training import Job, Surroundings, dna_of, training_budget_of
 from genepool.evolution.training_budget import TrainingBudgetRules
-from genepool.evolution.worker import Rules, Worker
+from genepool.evolution.worker import Founders, Rules, Worker
 
 __all__ = [
-    "Worker", "Surroundings", "Job", "Rules", "SELECTIONS", "Pair", "tournament", "SET_POINTS", "Decision",
+    "Worker", "Surroundings", "Job", "Rules", "Founders", "SELECTIONS", "Pair", "tournament", "SET_POINTS", "Decision",
     "damped", "Breeding", "Founder", "Reproduction", "UNCHANGED", "mutated", "recombined", "dna_of", "ChildLimits",
     "child_limits_for", "TrainingBudgetRules", "training_budget_of", "FinalPhase", "Escape", "Intervention",
     "Budget", "BudgetUse", "Spending",

@@ -16,6 +16,9 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     individuals: int = 0
     """Individuals that became alive."""
     flops: int = 0
+    """FLOPs of all individuals ever created, as far as they were executed."""
+    flops_lost: int = 0
+    """Those of them in trainings that failed, were cut off or had to be repeated."""
     best: float = 0.0
     """The highest fitness."""
     since_best: int = 0
@@ -45,7 +48,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     individuals: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     """Individuals trained."""
     flops: Annotated[float, Meta(gt=0, le=1e30)] | None = None
-    """FLOPs spent on all individuals together."""
+    """FLOPs spent on all individuals together, including trainings that failed or were repeated."""
     target: Annotated[float, Meta(gt=0, le=1)] | None = None
     """A fitness to reach."""
     plateau: Annotated[int, Meta(ge=1, le=10**12)] | None = None
@@ -60,6 +63,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         by_time = BudgetUse(used=spent.seconds, total=self.time or 0.0)
         by_flops = BudgetUse(used=spent.flops, total=self.flops or 0.0, unit="flops")
         return max((by_time, by_flops), key=lambda use: (use.fraction, use.total))
+
+    def share(self, spent: Spending) -> float:
+        """Return the share of the budget that is spent, by the limit on time, FLOPs or individuals that is nearest."""
+        counted = min(1.0, spent.individuals / self.individuals) if self.individuals else 0.0
+        return max(self.use(spent).fraction, counted)
 
     def over(self, spent: Spending) -> str | None:
         """Return why the experiment is over, or None."""

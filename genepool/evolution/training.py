@@ -68,6 +68,9 @@ class Trainer:
     ) -> None:
         self.population, self.evaluator, self.surroundings = population, evaluator, surroundings
         self._first_weights, self._failures = first_weights, 0
+        self.flops = 0
+        """FLOPs that this worker has executed, whatever became of them. Its heartbeats show them, so that those of a
+        training that it does not finish are known too."""
 
     def train(self, job: Job, checkpoint_every: float) -> None:
         inherited = self._inherited(job)
@@ -76,9 +79,10 @@ class Trainer:
         budget = training_budget_of(job.birth)
         request = TrainingRequest(job.dna, job.birth.training_seed, inherited, recombination, checkpoint, budget)
         evaluator = self.evaluator(job.birth.settings_version)
-        monitor = TrainingMonitor(self.population, job.individual, checkpoint_every, self.surroundings)
+        before, monitor = self.flops, TrainingMonitor(self, job.individual, checkpoint_every)
         try:
             trained = evaluator.evaluate(request, monitor)
+            self.flops = before + trained.evaluation.executed
         except DataError as error:
             # The bytes are as they were written, but they are not weights. The parents have the same ones, which would
             # spoil every child to come. Which parent's are at fault is unknown.
@@ -126,16 +130,16 @@ class Trainer:
 class TrainingMonitor:
     """The observer of one training: it sends heartbeats, saves checkpoints, and stops when the worker has to."""
 
-    def __init__(
-        self, population: Population, individual: Individual, checkpoint_every: float, surroundings: Surroundings
-    ) -> None:
-        self._population, self._individual = population, individual
-        self._checkpoint_every, self._surroundings = checkpoint_every, surroundings
-        self._saved_at = self._checked_at = surroundings.clock()
-        population.heartbeat("train", 0)
+    def __init__(self, trainer: Trainer, individual: Individual, checkpoint_every: float) -> None:
+        self._trainer, self._individual, self._checkpoint_every = trainer, individual, checkpoint_every
+        self._population, self._surroundings = trainer.population, trainer.surroundings
+        self._saved_at = self._checked_at = self._surroundings.clock()
+        self._flops_before = trainer.flops
+        self._population.heartbeat("train", 0, trainer.flops)
 
     def __call__(self, progress: Progress) -> None:
-        self._population.heartbeat("train", progress.step)
+        self._trainer.flops = self._flops_before + progress.flops
+        self._population.heartbeat("train", progress.step, self._trainer.flops)
         if progress.step == progress.steps:
             return
         if (reason := self._reason_to_stop()) is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from random import Random
+from typing import Literal
 
 import msgspec
 
@@ -18,15 +19,17 @@ from genepool.evolution.departures import Orphans
 from genepool.evolution.final_phase import FinalPhase, FinalTraining
 from genepool.evolution.reproduction import Breeding, Founder, Reproduction
 from genepool.evolution.selection import Selection, draw_pair, tournament
-from genepool.evolution.set_point import SetPoint, damped, floor
+from genepool.evolution.set_point import Decision, SetPoint, damped, floor
 from genepool.evolution.training import Job, Surroundings, Trainer
 from genepool.evolution.training_budget import TrainingBudgetRules
-from genepool.population import Population
+from genepool.population import Census, Population
 
 log = logging.getLogger(__name__)
 
+Founders = Literal["population", "two"]
+"""How many first individuals an experiment begins with."""
 BUSY_PAUSE = 0.05
-"""Seconds that a worker waits if enough first individuals are in training already."""
+"""Seconds that a worker waits if there is neither room for a birth nor anyone who may die."""
 IDLE_PAUSE = 0.5
 """Seconds that a worker which cannot reproduce waits before it looks for orphans again."""
 
@@ -37,6 +40,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
     """The version of the settings that genepool.experiment.rules made them from."""
     population_size: int = 1000
+    founders: Founders = "population"
     selection: Selection = tournament
     set_point: SetPoint = damped
     breeding: Breeding = Breeding()
@@ -71,6 +75,8 @@ class Worker:
         self._limits, self._founder = limits, founder
         self.trainer = Trainer(population, evaluator, surroundings, founder.weights if founder else None)
         self._steps = 0
+        self._is_founding = True
+        """Whether first individuals may be missing; once false, it stays so."""
 
     @property
     def surroundings(self) -> Surroundings:
@@ -91,7 +97,7 @@ class Worker:
 
     def step_and_collect(self) -> None:
         self._steps += 1
-        self.population.heartbeat("step", self._steps)
+        self.population.heartbeat("step", self._steps, self.trainer.flops)
         self.step()
         for individual in self.population.garbage():
             self.population.collect(individual)
@@ -101,6 +107,9 @@ class Worker:
         reproduction = self._reproduction()
         if self._departs_from_the_paper(reproduction):
             return
+        if self._lacks_founders():
+            self.train(reproduction.first())
+            return
         try:
             better, worse = pair = draw_pair(self.population, self.rules.selection, self.rng)
         except PopulationTooSmallError:
@@ -109,11 +118,16 @@ class Worker:
         if (job := reproduction.weight_reset.renewed(pair, reproduction.renewal_of)) is not None:
             self.train(job)
             return
-        decision = self.rules.set_point(self.population.census(), self.rules.population_size, self.rng)
-        if decision.kill and self._enough_alive():
+        census = self.population.census()
+        decision = self.rules.set_point(census, self.rules.population_size, self.rng)
+        if decision.kill and not self._enough_alive():
+            decision = self._without_death(decision, census)
+        if decision.kill:
             self.population.kill(worse)
         if decision.reproduce:
             self.train(reproduction.child_of(better))
+        elif not decision.kill:
+            self.surroundings.sleep(BUSY_PAUSE)
 
     def train(self, job: Job) -> None:
         self.trainer.train(job, self.rules.training.checkpoint_every)
@@ -131,6 +145,28 @@ class Worker:
             return True
         final = FinalTraining(reproduction, self.surroundings.final_phase_threads, self.surroundings.sleep)
         return final.handled(self.train)
+
+    def _lacks_founders(self) -> bool:
+        """Whether the experiment still begins: "with a population of simple individuals" (the paper's text).
+
+        It has begun once the population was complete, a child was born or an individual has ended. Dead ones leave a
+        fossil, but reading all fossils of a long experiment takes time, so a living child is looked for first.
+        """
+        if not self._is_founding or self.rules.founders == "two":
+            return False
+        census = self.population.census(fresh=True)
+        self._is_founding = (
+            census.living < self.rules.population_size
+            and not census.dead + census.failed
+            and not (census.living and self.population.read_birth(self.population.sample(self.rng)).parents)
+            and next(iter(self.population.fossils()), None) is None
+        )
+        return self._is_founding
+
+    def _without_death(self, decision: Decision, census: Census) -> Decision:
+        """The decision if nobody may die: no birth takes the place of a death that does not happen."""
+        room = census.living < self.rules.population_size
+        return Decision(kill=False, reproduce=decision.reproduce and room)
 
     def _add_first_individual(self, reproduction: Reproduction) -> None:
         """Add a first individual, or wait if enough are in training already."""

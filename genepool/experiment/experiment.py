@@ -186,7 +186,8 @@ class Experiment(VersionedSettings):
         settings = self.settings()
         options = PoolOptions(
             directory=self.path,
-            count=settings.workers.count,
+            count=settings.workers.number(settings.population.size),
+            is_derived=settings.workers.count is None,
             per_gpu=settings.workers.per_gpu,
             device=device,
             data_dir=data_dir,
@@ -216,15 +217,14 @@ class Experiment(VersionedSettings):
         return Founder(start.dna, start.weights)
 
     def evaluators(
-        self, data: Dataset, device: str, number: int = 0, memory: int | None = None, per_gpu: int | None = None
+        self, data: Dataset, device: str, number: int = 0, memory: int | None = None, per_gpu: int = 1
     ) -> Evaluators:
         """The evaluators; trainings must fit into `memory` bytes, or into a GPU divided by `per_gpu` workers."""
-        from genepool.nn import TorchEvaluator, choose_device, gpus, share_of_gpu
+        from genepool.nn import TorchEvaluator, choose_device, share_of_gpu
 
         where = choose_device(device, number)
         if where.type == "cuda":  # networks must fit into the GPU's memory, which several workers share
-            workers = self.settings().workers
-            memory = share_of_gpu(where, per_gpu or -(-(workers.count or 0) // gpus(device)) or workers.per_gpu)
+            memory = share_of_gpu(where, per_gpu)
 
         @lru_cache(maxsize=8)
         def of_version(version: int) -> Evaluator:

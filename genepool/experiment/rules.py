@@ -30,6 +30,7 @@ def rules_of(settings: Settings, version: int, *, escaping: bool = False) -> Rul
     return Rules(
         version=version,
         population_size=settings.population.size,
+        founders=settings.population.founders,
         selection=SELECTIONS.get(settings.population.selection) if can_reproduce else tournament,
         set_point=SET_POINTS.get(settings.population.set_point) if can_reproduce else damped,
         breeding=breeding,

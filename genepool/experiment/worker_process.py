@@ -50,12 +50,14 @@ def run_worker(
     condition = StopCondition(experiment, options.parent, spent=spent, every=REMOTE_LOOK if spent else OWN_LOOK)
     condition.obey_signals()
 
-    from genepool.nn import choose_device, prepare_process
+    from genepool.nn import choose_device, gpus, prepare_process
 
     prepare_process(options.threads)
     on_cores = choose_device(options.device, options.number).type == "cpu"
     data = data or _right_images(experiment, options)
-    evaluators = experiment.evaluators(data, options.device, options.number, options.memory, options.per_gpu)
+    # A worker that was started alone has its GPU to itself.
+    per_gpu = options.per_gpu or -(-options.pool_size // max(1, gpus(options.device)))
+    evaluators = experiment.evaluators(data, options.device, options.number, options.memory, per_gpu)
     threads = final_phase_threads(options) if on_cores else 1
     surroundings = Surroundings(reason_to_stop=condition, budget_use=condition.budget_use, final_phase_threads=threads)
     worker = experiment.worker(options.number, evaluators, surroundings, experiment.child_limits(data), condition.spent)
@@ -95,8 +97,14 @@ def functions_for(experiment: Experiment) -> WorkerFunctions:
         digest=images_digest,
         images=portable_images,
         accounts=accounts_of,
-        wanted=lambda: experiment.settings().workers.count,
+        wanted=lambda: wanted_workers(experiment),
     )
+
+
+def wanted_workers(experiment: Experiment) -> int | None:
+    """The number of workers in the settings in force; None: as many as fit."""
+    settings = experiment.settings()
+    return settings.workers.number(settings.population.size)
 
 
 def images_digest(options: WorkerOptions) -> str:

@@ -97,8 +97,9 @@ class TorchEvaluator:
             ledger.inheritance = self._inherit(model, request, ledger.training)
             if request.checkpoint is not None:
                 ledger.training.resume(request.checkpoint)
+                ledger.resumed = ledger.training.done
             with threads(budget.threads):
-                ledger.training.run(observe)
+                ledger.training.run(lambda progress: observe(progress._replace(flops=ledger.executed())))
                 final = self._for_full_images(model)
                 accuracy = self.validate(final)
             ledger.validated = self._validation_images
@@ -144,7 +145,7 @@ class TorchEvaluator:
                 f"{over} {_gib(self._memory)} that are this worker's share of the machine's memory; let fewer workers "
                 "share it, or give this one more with --memory."
             )
-        if needed > self.limits.memory:
+        if self.limits.memory is not None and needed > self.limits.memory:
             raise ModelTooLargeError(f"{over} limit of {_gib(self.limits.memory)}; raise limits.memory.")
 
     def _inherit(self, model: Model, request: TrainingRequest, training: TrainingRun) -> Inheritance:
@@ -207,6 +208,7 @@ class _Ledger:
         self.milliseconds: float | None = None
         self.inheritance = Inheritance()
         self.training: TrainingRun | None = None
+        self.resumed = 0
         self.validated = 0
 
     def close(self, *, accuracy: float | None = None, reason: str | None = None) -> Evaluation:
@@ -224,6 +226,7 @@ class _Ledger:
             flops_training=self.training_requirements.training.total if self.training_requirements else 0,
             flops=self._flops(steps),
             steps=steps,
+            resumed=self.resumed,
             inherited=self.inheritance.inherited,
             second=self.inheritance.second,
             fresh=self.inheritance.fresh,
@@ -241,6 +244,10 @@ class _Ledger:
         if accuracy is None:
             return self.limits.untrained
         return self.limits.penalised(self.objective.fitness(accuracy, self.size.flops), self.milliseconds)
+
+    def executed(self) -> int:
+        """FLOPs of this attempt so far, without the steps before the checkpoint."""
+        return self._flops(self.training.done - self.resumed if self.training else 0)
 
     def _flops(self, steps: int) -> int:
         if self.requirements is None or self.training_requirements is None:

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent on all tensors at once, and the average of its last weights.
+"""Stochastic gradient descent on all tensors at once, the moving variances, and the average of the last weights.
 
 This is not torch.optim, whose import takes over a second in each new process; this one is as fast.
 
@@ -8,12 +8,14 @@ averaging over a tail). Batch normalisation's statistics cannot be averaged, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
-from genepool.nn.model import Activation
+from genepool.dna import shapes
+from genepool.nn.model import Activation, Model
 
 
 class SGD:
@@ -42,6 +44,40 @@ class SGD:
                 torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate * self.momentum)
             else:
                 torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate)
+
+
+class MovingVariances:
+    """Makes torch's moving variances those of TF-slim, which averages the biased variances of batches.
+
+    torch averages the unbiased ones: n / (n - 1) times as large, for n values per channel in a batch. An average is
+    linear, so it is enough to multiply by that factor before the first step and to divide by it after the last one.
+    """
+
+    def __init__(self, model: Model, batch: int) -> None:
+        sizes = shapes(model.dna, model.image).vertices
+        values = {f"vertex_{name}": batch * size.height * size.width for name, size in sizes.items()}
+        layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, Activation)}
+        self._variances: list[Tensor] = [layer.running_var for layer in layers.values()]
+        self._factors = [values[name] / (values[name] - 1) for name in layers]
+
+    def to_unbiased(self) -> None:
+        """Call this before the first step."""
+        if self._variances:
+            torch._foreach_mul_(self._variances, self._factors)
+
+    def to_biased(self) -> None:
+        """Call this after the last step."""
+        if self._variances:
+            torch._foreach_div_(self._variances, self._factors)
+
+    @contextmanager
+    def biased(self) -> Iterator[None]:
+        """Have the biased ones for a while between two steps, and exactly the others again afterwards."""
+        before = [variance.clone() for variance in self._variances]
+        self.to_biased()
+        yield
+        for variance, value in zip(self._variances, before, strict=True):
+            variance.copy_(value)
 
 
 EVERY = 5

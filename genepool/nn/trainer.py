@@ -17,7 +17,7 @@ from genepool.evaluation import AS_CONFIGURED, SCHEDULES, Observer, Progress, Tr
 from genepool.nn.batches import batches_for
 from genepool.nn.device import Precision, is_mixed
 from genepool.nn.model import Model
-from genepool.nn.optimiser import BATCHES, SGD, TailAverage, find_statistics
+from genepool.nn.optimiser import BATCHES, SGD, MovingVariances, TailAverage, find_statistics
 from genepool.nn.step_count import RaceRun, StepCount
 from genepool.nn.weights import from_bytes, to_bytes
 
@@ -45,7 +45,8 @@ class TrainingRun:
     ) -> None:
         self.model, self.settings = model.train(), settings
         self.step_count = StepCount(budget, settings.steps)
-        self.race = RaceRun(budget.race, self.step_count, lambda: measure(model))
+        self._variances = MovingVariances(model, min(settings.batch, len(data.train_labels)))
+        self.race = RaceRun(budget.race, self.step_count, lambda: self._measured(measure))
         self.done = 0
         self.stepping = 0.0
         """Seconds spent in steps, without the first one, which also prepares what the others use."""
@@ -91,6 +92,12 @@ class TrainingRun:
                 observe(Progress(self.done, step_count.steps, value, self.checkpoint))
         if self._average.count:
             self._apply_average()
+        if self.done:
+            self._variances.to_biased()
+
+    def _measured(self, measure: Callable[[Model], float]) -> float:
+        with self._variances.biased():
+            return measure(self.model)
 
     def _apply_average(self) -> None:
         """Replace the last weights by the average, with statistics from the batches that would come next."""
@@ -100,6 +107,8 @@ class TrainingRun:
 
     def step(self) -> Tensor:
         """Train on one batch and return the loss before the update, on the device."""
+        if not self.done:
+            self._variances.to_unbiased()
         images, labels = self._batches(self.done)  # (batch, channels, height, width), (batch,)
         if self.precision.mixed:
             with self.precision.autocast():

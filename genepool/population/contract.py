@@ -171,8 +171,11 @@ class Population(PopulationView):
     # The worker itself.
 
     @abc.abstractmethod
-    def heartbeat(self, phase: str, step: int) -> None:
-        """Show that the caller makes progress. The training loop calls this often, and the worker between steps."""
+    def heartbeat(self, phase: str, step: int, flops: int = 0) -> None:
+        """Show that the caller makes progress. The training loop calls this often, and the worker between steps.
+
+        `flops` is what the caller has executed in its life, finished or not.
+        """
 
     def close(self) -> None:
         """Release open files."""

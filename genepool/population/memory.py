@@ -243,9 +243,9 @@ class MemoryPopulation(Population):
         self.store.fossils[individual.id] = fossil
         self.store.remove(individual)
 
-    def heartbeat(self, phase: str, step: int) -> None:
+    def heartbeat(self, phase: str, step: int, flops: int = 0) -> None:
         now = self.store.clock()
-        if self._timer.due(phase, step, now) is not None:
+        if self._timer.due((phase, step, flops), now) is not None:
             self._timer.written(now)
             self.store.heard[self.who] = now
             self.store.heard.move_to_end(self.who)

@@ -5,11 +5,13 @@ has one name everywhere, `section.name`: in Python, in TOML files (as tables), o
 (`--set section.name=value`), on the dashboard and in records. `none` stands for "not given" or "no limit". Settings
 marked as fixed stay as they were when the experiment was created; all others can change while it runs.
 
-sections   the class Settings, with one field per section, and every setting by its name
-values     changes by name, tables of sections, TOML files, texts
-presets    paper, faithful and laptop
+sections     the class Settings, with one field per section, and every setting by its name
+values       changes by name, tables of sections, TOML files, texts
+presets      paper, lab, faithful and laptop
+departures   where settings depart from the paper
 """
 
+from genepool.settings.departures import departures, marked, meanings, rules_label
 from genepool.settings.presets import PRESETS, preset
 from genepool.settings.sections import FIELDS, FIXED, SECTIONS, Settings
 from genepool.settings.values import (
@@ -35,13 +37,17 @@ __all__ = [
     "Settings",
     "by_name",
     "changed",
+    "departures",
     "differences",
     "fixed_and_tunable",
     "flat",
     "from_values",
+    "marked",
+    "meanings",
     "override",
     "preset",
     "read_toml",
+    "rules_label",
     "seconds",
     "size",
     "to_values",

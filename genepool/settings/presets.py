@@ -1,4 +1,4 @@
-"""The presets: the paper's own settings, the paper's rules on a small machine, and the most accuracy in minutes."""
+"""The presets: the paper's own settings, its rules for a night or for minutes, and the most accuracy in minutes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from genepool.settings.sections import PopulationSettings, Settings, WorkerSetti
 
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
-    # The paper's own rules in numbers for two cores and two minutes. Differs from the paper: in those numbers, and in
-    # the damped set-point rule (see evolution/set_point.py).
+    # The paper's own rules in numbers for one workstation and one night.
+    "lab": Settings(
+        population=PopulationSettings(size=100),
+        training=Training(steps=2560),
+        budget=Budget(time=12 * 3600.0),
+    ),
+    # The paper's own rules in numbers for two cores and two minutes.
     "faithful": Settings(
         data=DataSettings(source="fashion-mini"),
-        population=PopulationSettings(size=10, set_point="damped", lease=60.0),
-        workers=WorkerSettings(count=None),
+        population=PopulationSettings(size=10, lease=60.0),
         training=Training(steps=200),
         budget=Budget(time=120.0),
     ),
@@ -24,8 +28,8 @@ PRESETS: dict[str, Settings] = {
     # effect of each departure.
     "laptop": Settings(
         data=DataSettings(source="fashion-mini"),
-        population=PopulationSettings(size=4, set_point="damped", lease=60.0),
-        workers=WorkerSettings(count=None),
+        population=PopulationSettings(size=4, set_point="damped", founders="two", lease=60.0),
+        workers=WorkerSettings(rule="cores"),
         breeding=Breeding(
             odds={
                 "grow-convolution": 2.0,
@@ -46,7 +50,7 @@ PRESETS: dict[str, Settings] = {
         ),
         training_budget=TrainingBudgetRules(share=0.05, first_share=0.02),
         final_phase=FinalPhase(share=0.4),
-        limits=Limits(child_steps=400, redraw=True),
+        limits=Limits(parameters=100_000_000, memory=4 * 2**30, child_steps=400, redraw=True),
         budget=Budget(time=120.0),
     ),
 }

@@ -16,7 +16,7 @@ from msgspec.inspect import (
 
 from genepool.data import DataSettings
 from genepool.evaluation import Limits, Objective, Training
-from genepool.evolution import Breeding, Budget, Escape, FinalPhase, TrainingBudgetRules
+from genepool.evolution import Breeding, Budget, Escape, FinalPhase, Founders, TrainingBudgetRules
 
 
 class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +37,9 @@ class PopulationSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Which of a pair reproduces and which dies: tournament, random (the paper's control), or a plugin's."""
     set_point: str = "paper"
     """How the population keeps its size: paper, damped (Differs from the paper), or a plugin's."""
+    founders: Founders = "population"
+    """What an experiment begins with: a whole population of first individuals, or two (Differs from the paper's text:
+    as in its listing, children are born as soon as two are alive)."""
     lease: Annotated[float, Meta(ge=0.5, le=1e6, extra={"fixed": True})] = 600.0
     """Seconds without a heartbeat after which a worker's training is taken over."""
     durability: Annotated[Literal["safe", "fast"], Meta(extra={"fixed": True})] = "safe"
@@ -44,12 +47,21 @@ class PopulationSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The worker processes that `genepool run` starts."""
+    """The worker processes of an experiment."""
 
-    count: Annotated[int, Meta(ge=1, le=10**5)] | None = 250
-    """Worker processes; none: one per core."""
+    count: Annotated[int, Meta(ge=1, le=10**5)] | None = None
+    """Worker processes; none: by `workers.rule`."""
+    rule: Literal["quarter", "cores"] = "quarter"
+    """The number of workers if `workers.count` is none: a quarter of the population, or one per core (Differs from the
+    paper), or `workers.per_gpu` per GPU."""
     per_gpu: Annotated[int, Meta(ge=1, le=1000)] = 4
-    """Workers that share a GPU if `workers.count` is none: small networks leave most of one idle."""
+    """With the rule `cores`: workers that share a GPU, since small networks leave most of one idle."""
+
+    def number(self, population_size: int) -> int | None:
+        """The number of workers for a population of this size; None: as many as the machine has room for."""
+        if self.count is not None or self.rule == "cores":
+            return self.count
+        return max(1, population_size // 4)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,24 +3,29 @@
 plan         a TOML file with arms, repeats and scales
 run          the experiments, one after another
 records      the individuals that set a validation record
+estimate     what a plan would take
 outcome      the result of one experiment
 statistics   what is computed from the outcomes
 report/      HTML and Markdown
 plots/       figures, with matplotlib
 """
 
+from genepool.study.estimate import ArmEstimate, Estimate, estimate_study
 from genepool.study.outcome import Outcome, known_test_accuracies, read_outcome
 from genepool.study.plan import Point, StudyPlan, narrowed, read_plan, shipped_plans
 from genepool.study.run import begin_study, path_of, read_study, run_study
 from genepool.study.statistics import Line, description, findings, lines
 
 __all__ = [
+    "ArmEstimate",
+    "Estimate",
     "Line",
     "Outcome",
     "Point",
     "StudyPlan",
     "begin_study",
     "description",
+    "estimate_study",
     "findings",
     "lines",
     "narrowed",

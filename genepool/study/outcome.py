@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from genepool.analysis import History, ancestors
 from genepool.data import write_atomic
 from genepool.errors import DataError, shown
+from genepool.evolution import Budget, Spending
 from genepool.experiment import BestNetwork, Experiment, measured_accuracies
 
 FILE = "outcome.json"
+PERCENTS = 100
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +42,14 @@ class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     flops: int
     individuals: int
+    """As above, by the individuals that were finished."""
+    finished_share: float = 0.0
+    """The share of the budget that those had taken."""
+    share: float = 0.0
+    """The share that was spent, with the trainings in progress: what decides about changes and ends the experiment."""
+    why: Literal["spent", "plateau"] = "spent"
+    version: int = 0
+    """The version of the settings with this change."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +64,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the FLOPs that was spent on the best individual and its ancestors."""
     records: tuple[Record, ...] = ()
     changes: tuple[PlannedChange, ...] = ()
-    around_changes: tuple[float, float] | None = None
-    """The best fitness before the first change, and of the individuals that became alive after the last."""
+    planned: int = 0
+    """The number of changes in the plan; some may not have come due before the budget was spent."""
+    around_changes: tuple[float, float | None] | None = None
+    """The best fitness before the first change, and of the individuals born after the last; None if there are none."""
+    splits: tuple[tuple[float, float | None], ...] = ()
+    """For each percent of the budget: the best fitness until then, and of the individuals born later."""
     settings: dict[str, Any] = {}
     """The settings at the start."""
     versions: dict[str, str] = {}
@@ -83,13 +100,38 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return test or 0.0
 
 
-def around(history: History, changes: tuple[PlannedChange, ...]) -> tuple[float, float] | None:
-    """The best fitness before the first change, and after the last."""
+def around(history: History, changes: tuple[PlannedChange, ...]) -> tuple[float, float | None] | None:
+    """The best fitness before the first change, and of the individuals that were born after the last.
+
+    A training that was in progress during a change belongs to neither.
+    """
     if not changes:
         return None
-    fitness = history.table.progress().fitness.tolist()
-    before, after = fitness[: changes[0].individuals], fitness[changes[-1].individuals :]
-    return (max(before, default=0.0), max(after)) if after else None
+    progress, last = history.table.progress(), changes[-1]
+    born_later = history.table.column("version")[progress.rows] >= last.version
+    born_later[: last.individuals] = False
+    return _best(progress.fitness[: changes[0].individuals]) or 0.0, _best(progress.fitness[born_later])
+
+
+def splits(history: History, budget: Budget) -> tuple[tuple[float, float | None], ...]:
+    """The same for moments at which nothing changed: each percent of the budget, by the finished individuals."""
+    progress = history.table.progress()
+    born = history.table.column("born")[progress.rows]
+    spent = zip(progress.elapsed.tolist(), progress.spent.tolist(), strict=True)
+    shares = [
+        budget.share(Spending(seconds=seconds, flops=int(flops), individuals=number))
+        for number, (seconds, flops) in enumerate(spent, start=1)
+    ]
+    found = []
+    for percent in range(PERCENTS + 1):
+        count = bisect_right(shares, percent / PERCENTS)
+        moment = float(progress.finished[count - 1]) if count else 0.0
+        found.append((_best(progress.fitness[:count]) or 0.0, _best(progress.fitness[born > moment])))
+    return tuple(found)
+
+
+def _best(fitness: NDArray[np.float64]) -> float | None:
+    return float(fitness.max()) if len(fitness) else None
 
 
 def curve(history: History) -> tuple[tuple[float, float], ...]:

@@ -13,18 +13,26 @@ budget.flops = 2e12
 [arms."weights by shape"]
 training.inheritance = "matching"
 
-[[arms.all.changes]]        # settings that change in a running experiment, when this share of its budget is spent
-spent = 0.5
+[[arms.all.changes]]        # settings that change in a running experiment, one change after another
+when = "plateau"            # when no individual was better than all since the previous change,
+individuals = 200           # for so many individuals in a row,
+spent = 0.5                 # and at the latest when this share of the budget is spent; or only `spent`, without `when`
 set = { breeding.mutations = 5 }     # and, or instead: reset_weights = true
 
-[scales.paper]              # what is different at another scale: preset, repeats, settings, arms' settings
+[scales.paper]              # what is different at another scale: preset, repeats, settings, arms' settings, which arms
 preset = "paper"
 repeats = 5
+only = ["all"]
 
-[[points]]                  # for comparison, in the figure
+[[points]]                  # published results, in the figure of accuracy against FLOPs
 label = "ResNet-20, by hand"
 flops = 6.5e13
 accuracy = 0.854
+
+[[curves]]                  # published curves, in the figure `repeatability`
+label = "the paper: evolution"
+hours = 256.2               # the length of the run
+points = [[256.2, 0.941]]   # hours, test accuracy
 """
 
 from __future__ import annotations
@@ -37,7 +45,7 @@ import msgspec
 
 from genepool.errors import SettingsError, shown
 from genepool.registry import nearest
-from genepool.settings import FIXED, Settings, by_name, changed, flat, preset, read_toml
+from genepool.settings import FIXED, Settings, by_name, changed, flat, preset, read_toml, rules_label
 from genepool.study.statistics import STATISTICS
 
 PLANS = Path(__file__).parent / "plans"
@@ -53,14 +61,32 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     flops: float
     accuracy: float
     data: str = ""
-    """The data set of the result; it is drawn only in figures about this data set."""
+    """The data set of the result; it is drawn in figures about other data only on request."""
+    arm: str = ""
+    """The arm that it is the result of at the paper's scale; the estimate takes its FLOPs."""
+
+
+class PublishedCurve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A published curve, or single points of one, for the figure `repeatability`."""
+
+    label: str
+    hours: float
+    """The length of the run; the figure compares shares of it."""
+    points: tuple[tuple[float, float], ...]
+    """Hours and test accuracy."""
+    deviation: float | None = None
+    """The standard deviation of the accuracy between repeats, if it was published."""
+    data: str = ""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings that change while an experiment runs."""
+    """Settings that change while an experiment runs, after the changes listed before it."""
 
-    spent: float
-    """The share of the budget after which they change."""
+    spent: float | None = None
+    """The share of the budget after which they change; with `when`, after which they change at the latest."""
+    when: Literal["plateau"] | None = None
+    """`plateau`: as soon as `individuals` in a row were not better than the best since the previous change."""
+    individuals: int | None = None
     set: dict[str, Any] = {}
     """New values by name."""
     reset_weights: bool = False
@@ -68,6 +94,21 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "set", flat(self.set))
+
+    def due(self, share: float, waited: int) -> Literal["plateau", "spent"] | None:
+        """Why the change is made now, given the share of the budget spent and the individuals without a better one."""
+        if self.individuals is not None and waited >= self.individuals:
+            return "plateau"
+        return "spent" if self.spent is not None and share >= self.spent else None
+
+    @property
+    def moment(self) -> str:
+        """When it is made, in words."""
+        share = "" if self.spent is None else f"{100 * self.spent:g} % of the budget"
+        if self.individuals is None:
+            return f"at {share}"
+        latest = f", at the latest at {share}" if share else ""
+        return f"after {self.individuals} individuals without a better one{latest}"
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +119,8 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     settings: dict[str, Any] = {}
     arms: dict[str, dict[str, Any]] = {}
     """Settings of arms, instead of those that the plan gives them."""
+    only: tuple[str, ...] = ()
+    """The arms that are run; none given: all."""
 
     def __post_init__(self) -> None:
         _flatten(self)
@@ -92,6 +135,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     settings: dict[str, Any] = {}
     arms: dict[str, dict[str, Any]]
     points: tuple[Point, ...] = ()
+    curves: tuple[PublishedCurve, ...] = ()
     statistics: tuple[str, ...] = ("mean", "flops")
     """What is computed from the outcomes; part of the plan, so that it is not chosen after seeing them."""
     figure: Literal["repeatability", "dependence", "escape", "economy"] = "economy"
@@ -104,6 +148,14 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         _flatten(self)
 
+    def common(self) -> Settings:
+        """The settings before any arm changes them."""
+        return changed(preset(self.preset), self.settings)
+
+    def label(self) -> str:
+        """Data, preset, numbers and departures from the paper, for every report and figure; arms name their own."""
+        return rules_label(self.common(), self.preset, [self.settings_of(arm, 1) for arm in self.arms])
+
     def settings_of(self, arm: str, seed: int) -> Settings:
         """The settings with which an experiment begins."""
         own = {name: value for name, value in self.arms[arm].items() if name != "changes"}
@@ -115,7 +167,7 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             found = msgspec.convert(self.arms[arm].get("changes", ()), tuple[Change, ...])
         except msgspec.ValidationError as error:
             raise SettingsError(f"the `changes` of a running experiment are not valid: {shown(str(error))}.") from None
-        return tuple(sorted(found, key=lambda change: change.spent))
+        return found
 
     def runs(self) -> list[tuple[str, int]]:
         """The arm and seed of every experiment: all arms once, then again, so that half a study is fair too."""
@@ -168,17 +220,18 @@ def scaled(plan: StudyPlan, scale: str) -> StudyPlan:
     if scale != LAPTOP and scale not in plan.scales:
         raise SettingsError(f"has no scale '{shown(scale)}'; {nearest(scale, [LAPTOP, *plan.scales])}")
     change = plan.scales.get(scale, Scale())
-    unknown = [arm for arm in change.arms if arm not in plan.arms]
+    unknown = [arm for arm in (*change.arms, *change.only) if arm not in plan.arms]
     if unknown:
         raise SettingsError(
             f"changes the arm '{shown(unknown[0])}' at the scale '{shown(scale)}', but has no such arm."
         )
+    arms = {**plan.arms, **change.arms}
     return msgspec.structs.replace(
         plan,
         preset=change.preset or plan.preset,
         repeats=plan.repeats if change.repeats is None else change.repeats,
         settings=_merged(plan.settings, change.settings),
-        arms={**plan.arms, **change.arms},
+        arms={arm: arms[arm] for arm in change.only or arms},
         scale=scale,
         scales={},
     )
@@ -229,12 +282,19 @@ def check_plan(plan: StudyPlan, path: Path) -> None:
 
 
 def _check_changes(settings: Settings, changes: tuple[Change, ...]) -> None:
-    for change in changes:
-        if not 0 < change.spent < 1:
-            raise SettingsError(f"`spent` is {change.spent:g}, but must lie between 0 and 1.")
+    before = 0.0
+    for number, change in enumerate(changes, start=1):
+        if (change.when is None) != (change.individuals is None) or (change.individuals or 1) < 1:
+            raise SettingsError('`when = "plateau"` and `individuals`, at least 1, belong together.')
+        if change.spent is None and change.when is None:
+            raise SettingsError('a change needs `spent`, or `when = "plateau"` with `individuals`.')
+        if change.spent is not None and not before < change.spent < 1:
+            raise SettingsError(
+                f"`spent` is {change.spent:g}, but must lie between 0 and 1 and be larger than in the change before."
+            )
         if not (change.set or change.reset_weights):
-            raise SettingsError(f"nothing changes when {change.spent:g} is spent; give `set` or `reset_weights`.")
+            raise SettingsError(f"change {number} changes nothing; give `set` or `reset_weights`.")
         fixed = [name for name in change.set if name in FIXED]
         if fixed:
             raise SettingsError(f"{fixed[0]} cannot change while an experiment runs.")
-        settings = changed(settings, change.set)
+        settings, before = changed(settings, change.set), change.spent or before

@@ -11,16 +11,17 @@ files.
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from genepool.analysis import Row
+from genepool.analysis import Interval, Row, Stopwatch, Table
 from genepool.data import write_atomic
 from genepool.errors import ConcurrencyError, DataError, StorageError, shown
-from genepool.evolution import Intervention
+from genepool.evolution import Intervention, Spending
 from genepool.experiment import Experiment
 from genepool.population import State
 from genepool.study.outcome import PlannedChange, Record
@@ -30,6 +31,26 @@ if TYPE_CHECKING:
     from genepool.data import Source
 
 FOLDER, CHANGES = "records", "changes.json"
+RESET = Intervention(reset_weights=True)
+PAUSE = 30.0
+"""Seconds without any training after which a run counts as paused."""
+
+
+class RunClock:
+    """The interval of a run in progress. Workers count the same time, from their start, when they check the budget."""
+
+    def __init__(self) -> None:
+        self._stopwatch: Stopwatch | None = Stopwatch()
+        self._last_training = time.monotonic()
+
+    def interval(self, is_training: bool) -> Interval | None:
+        """From the start until now, or None in a pause: a cluster may have no room for the workers yet."""
+        if is_training:
+            self._last_training = time.monotonic()
+            self._stopwatch = self._stopwatch or Stopwatch()
+        elif time.monotonic() - self._last_training > PAUSE:
+            self._stopwatch = None
+        return self._stopwatch.interval() if self._stopwatch else None
 
 
 class Follower:
@@ -39,6 +60,7 @@ class Follower:
         self._experiment, self._changes = experiment, changes
         self._history = experiment.history()
         self._kept: set[str] = set()
+        self._clock: RunClock | None = None
 
     def look(self) -> None:
         """Read what is new; what cannot be read at present is read next time."""
@@ -51,28 +73,43 @@ class Follower:
 
     def _change_settings(self) -> None:
         """Make the next change if it is due; once the budget is spent it would have no effect."""
+        self._clock = self._clock or RunClock()  # at the first look, when the workers have just been started
         done = read_changes(self._experiment.path)
         if len(done) >= len(self._changes):
             return
-        spent, change = self._history.spending(), self._changes[len(done)]
-        if change.spent <= self._share_spent() < 1:
-            self._experiment.set(change.set)  # repeated after a crash just here, it changes nothing
-            values = change.set
-            if change.reset_weights:
-                self._experiment.intervene(Intervention(reset_weights=True), spent)
-                values = {**values, "reset_weights": True}
-            made = PlannedChange(set=values, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals)
+        change, table, budget = self._changes[len(done)], self._history.table, self._experiment.settings().budget
+        is_training = bool((table.column("state") == ord(State.TRAINING.value)).any())
+        share = budget.share(self._history.spending(also=self._clock.interval(is_training)))
+        since = done[-1].version if done else 1
+        why = change.due(share, without_better(table, since)) if share < 1 else None
+        if why is not None:
+            spent = self._history.spending()
+            made = PlannedChange(
+                set={**change.set, "reset_weights": True} if change.reset_weights else change.set,
+                seconds=spent.seconds,
+                flops=spent.flops,
+                individuals=spent.individuals,
+                finished_share=budget.share(spent),
+                share=share,
+                why=why,
+                version=self._make(change, spent, since),
+            )
             _write(self._experiment.path / CHANGES, msgspec.json.encode([*done, made]))
 
-    def _share_spent(self) -> float:
-        """The share of the budget that is spent, by the nearest limit."""
-        budget, spent = self._experiment.settings().budget, self._history.spending()
-        pairs = (
-            (spent.seconds, budget.time),
-            (spent.individuals, budget.individuals),
-            (spent.flops, budget.flops),
-        )
-        return max((used / limit for used, limit in pairs if limit), default=0.0)
+    def _make(self, change: Change, spent: Spending, since: int) -> int:
+        """Publish the change and return its version; repeated after a crash just here, it changes nothing."""
+        version = self._experiment.set(change.set)
+        if not change.reset_weights:
+            return version
+        known = self._experiment.settings().escape.reset_version
+        return known if known > since else self._experiment.intervene(RESET, spent) or version
+
+
+def without_better(table: Table, version: int) -> int:
+    """How many individuals in a row were not better than the best of those born under this version or a later one."""
+    rows = table.finished_rows()
+    fitness = table.column("fitness")[rows[table.column("version")[rows] >= version]]
+    return len(fitness) - 1 - int(np.argmax(fitness)) if len(fitness) else 0
 
 
 def keep_weights(experiment: Experiment, row: Row) -> bool:

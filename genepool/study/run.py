@@ -16,7 +16,7 @@ from genepool.data import write_atomic
 from genepool.errors import SettingsError, shown
 from genepool.experiment import Experiment, best_network
 from genepool.settings import by_name
-from genepool.study.outcome import Outcome, around, curve, read_outcome, useful, write_outcome
+from genepool.study.outcome import Outcome, around, curve, read_outcome, splits, useful, write_outcome
 from genepool.study.plan import StudyPlan, check_plan
 from genepool.study.records import Follower, forget_weights, read_changes, records
 
@@ -48,7 +48,7 @@ def run_study(plan: StudyPlan, folder: Path, *, data_dir: Path | None, device: s
                 look=partial(_look, follower, partial(look, where, experiment)),
                 every=EVERY,
             )
-            outcome = _close(experiment, arm, seed, source, device)
+            outcome = _close(experiment, arm, seed, source, device, len(plan.changes(arm)))
         outcomes.append(outcome)
     return outcomes
 
@@ -102,7 +102,7 @@ def _refuse_endless(plan: StudyPlan) -> None:
             )
 
 
-def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str) -> Outcome:
+def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str, planned: int) -> Outcome:
     """Choose the best network by validation accuracy, test it once, and record the outcome."""
     from genepool.nn import versions
 
@@ -116,7 +116,9 @@ def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: 
         useful=useful(history, best.id),
         records=records(experiment, source, device),
         changes=changes,
+        planned=planned,
         around_changes=around(history, changes),
+        splits=splits(history, experiment.settings(1).budget),
         settings=by_name(experiment.settings(1)),
         versions=versions(),
     )

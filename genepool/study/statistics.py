@@ -13,10 +13,11 @@ from math import comb
 
 import msgspec
 
-from genepool.study.outcome import Outcome
+from genepool.study.outcome import PERCENTS, Outcome
 
 Finding = tuple[str, str]
 """The name of a figure, and its value as text."""
+NONE_BORN = "No individual was born after the last change."
 
 
 def mean(outcomes: Sequence[Outcome]) -> list[Finding]:
@@ -47,17 +48,63 @@ def validation_and_test(outcomes: Sequence[Outcome]) -> list[Finding]:
 
 
 def after_changes(outcomes: Sequence[Outcome]) -> list[Finding]:
-    """Sign test: is the best after the last change better than the best before the first, in more than half?"""
+    """Sign test: is the best individual born after the last change better than the best before the first, in more than
+    half of the experiments? Experiments without changes are split where those of the same seed changed."""
+    if not any(outcome.changes for outcome in outcomes):
+        return [("sign test", "nothing changed in any experiment")]
     found = []
     for arm, group in by_arm(outcomes).items():
-        pairs = [outcome.around_changes for outcome in group if outcome.around_changes is not None]
-        if not pairs:
-            continue
-        better = sum(after > before for before, after in pairs)
-        worse = sum(after < before for before, after in pairs)
-        text = f"{better} better, {worse} worse, {len(pairs) - better - worse} equal"
-        found.append((f"sign test of what changed, {arm}", f"{text}; one-sided p = {sign_test(better, worse):.3g}"))
-    return found or [("sign test of what changed", "nothing changed in any experiment")]
+        if any(outcome.planned or outcome.changes for outcome in group):
+            found.append((f"sign test, {arm}", _around_changes(group)))
+        elif text := _around_same_moments(group, outcomes):
+            found.append((f"sign test, {arm}", text))
+    return found
+
+
+def _around_changes(group: Sequence[Outcome]) -> str:
+    complete = [outcome for outcome in group if outcome.changes and len(outcome.changes) >= outcome.planned]
+    pairs = [outcome.around_changes for outcome in complete if outcome.around_changes is not None]
+    missing = len(group) - len(complete)
+    late = f" In {missing} of {len(group)} the budget was spent before the last change was due." if missing else ""
+    if not any(after is not None for _, after in pairs):
+        return late.strip() or NONE_BORN
+    changes = [change for outcome in complete for change in outcome.changes]
+    plateaus = sum(change.why == "plateau" for change in changes)
+    return (
+        f"the best born after the last change against the best before the first: {_compared(pairs)} "
+        f"{plateaus} of {len(changes)} changes were made at a plateau, the others at their share of the budget.{late}"
+    )
+
+
+def _around_same_moments(group: Sequence[Outcome], outcomes: Sequence[Outcome]) -> str:
+    """The same for an arm without changes; empty if no experiment of the same seed changed."""
+    pairs, moments = [], []
+    for outcome in group:
+        others = [each.changes for each in outcomes if each.seed == outcome.seed and each.changes]
+        if others and outcome.splits:
+            first, last = (statistics.fmean(each[i].finished_share for each in others) for i in (0, -1))
+            pairs.append((outcome.splits[_percent(first)][0], outcome.splits[_percent(last)][1]))
+            moments += [(each[0].share, each[-1].share) for each in others]
+    if not pairs:
+        return ""
+    begin, end = (100 * statistics.fmean(column) for column in zip(*moments, strict=True))
+    return (
+        f"nothing changed; the best born after {end:.0f} % of the budget against the best before {begin:.0f} %, where "
+        f"the experiments of the same seed changed: {_compared(pairs)}"
+    )
+
+
+def _percent(share: float) -> int:
+    return min(PERCENTS, round(PERCENTS * share))
+
+
+def _compared(pairs: Sequence[tuple[float, float | None]]) -> str:
+    """The sign test of pairs of before and after."""
+    known = [(before, after) for before, after in pairs if after is not None]
+    better, worse = sum(a > b for b, a in known), sum(a < b for b, a in known)
+    equal, missing = len(known) - better - worse, len(pairs) - len(known)
+    gone = f", {missing} without anyone born after it" if missing else ""
+    return f"{better} better, {worse} worse, {equal} equal{gone}; one-sided p = {sign_test(better, worse):.3g}."
 
 
 def computation(outcomes: Sequence[Outcome]) -> list[Finding]:
@@ -80,7 +127,7 @@ STATISTICS: dict[str, Callable[[Sequence[Outcome]], list[Finding]]] = {
 
 def description(name: str) -> str:
     """What a statistic is, in one sentence."""
-    return (STATISTICS[name].__doc__ or name).strip()
+    return " ".join((STATISTICS[name].__doc__ or name).split())
 
 
 def findings(names: Sequence[str], outcomes: Sequence[Outcome]) -> list[Finding]:

@@ -45,13 +45,16 @@ class ToyEvaluator:
             state = hashlib.sha256(state + weights).digest()
         if request.checkpoint is not None:
             step, state = _resumed(request.checkpoint)
+        resumed = step
         while step < self._steps:
             if self._pause:
                 self._sleep(self._pause)
             step, state = step + 1, hashlib.sha256(state).digest()
-            observe(Progress(step, self._steps, _loss(step), _saver(step, state)))
+            observe(Progress(step, self._steps, _loss(step), _saver(step, state), step - resumed))
         losses = tuple((done, _loss(done)) for done in range(1, step + 1))
-        evaluation = Evaluation(fitness=toy_fitness(request.dna), flops=step, steps=step, losses=losses)
+        evaluation = Evaluation(
+            fitness=toy_fitness(request.dna), flops=step, flops_training=1, steps=step, resumed=resumed, losses=losses
+        )
         return Trained(evaluation, hashlib.shake_128(state).digest(WEIGHTS_BYTES))
 
 

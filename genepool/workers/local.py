@@ -12,7 +12,7 @@ from pathlib import Path
 
 from genepool.errors import GenepoolError
 from genepool.workers.options import PoolOptions, WorkerOptions
-from genepool.workers.pool import WorkerPool, memory_per_worker, number_of_workers
+from genepool.workers.pool import WorkerPool, memory_per_worker, number_of_workers, that_fit
 
 DONE, BAD_INPUT = 0, 2
 """The exit codes of a worker that has no more to do, and of one that cannot work at all."""
@@ -61,8 +61,10 @@ class LocalPool(WorkerPool):
     """Workers on this machine, each with its share of the cores, the GPUs and the memory."""
 
     def __init__(self, options: PoolOptions) -> None:
-        """Refuse workers that would not fit into memory; none is started yet."""
+        """Refuse workers that would not fit into memory, or start fewer of a derived number; none is started yet."""
         self.count = number_of_workers(options.count, options.per_gpu, options.device)
+        if options.is_derived:
+            self.count = that_fit(self.count, options.memory)
         self._options = WorkerOptions(
             directory=str(options.directory),
             number=0,

@@ -34,6 +34,8 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     directory: Path
     count: int | None = None
     """None: `per_gpu` workers per GPU, or one per core; on Ray, as many as fit."""
+    is_derived: bool = False
+    """The number follows from the population's size: if memory is short, fewer workers are started."""
     per_gpu: int = 1
     device: str = "auto"
     data_dir: Path | None = None
@@ -56,7 +58,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     pool_size: int = 1
     """Workers that share this machine's cores; in the final phase most of them leave theirs to one worker."""
     per_gpu: int | None = None
-    """Workers that share one GPU; None: computed from the settings."""
+    """Workers that share one GPU; None: the pool's workers are spread evenly over the GPUs."""
     parent: int | None = None
     """The worker stops when this process is gone."""
     plugins: tuple[str, ...] = ()

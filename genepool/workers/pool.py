@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -13,6 +14,8 @@ from typing import Any, Self
 
 from genepool.dna import PROCESS_MEMORY
 from genepool.errors import SettingsError
+
+log = logging.getLogger(__name__)
 
 PATIENCE = 60.0
 """Seconds that workers have to hand over their trainings when the pool stops."""
@@ -97,6 +100,21 @@ def number_of_workers(count: int | None, per_gpu: int, device: str) -> int:
     from genepool.nn import gpus
 
     return gpus(device) * per_gpu or os.cpu_count() or 1
+
+
+def that_fit(workers: int, asked: int | None, within: int | None = None) -> int:
+    """As many of these workers as fit into the free memory, or `within` bytes; at least one. A warning says so."""
+    from genepool.data import available_memory
+
+    free = available_memory() if within is None else within + RESERVE
+    needed = PROCESS_MEMORY if asked is None else require_memory(asked)
+    most = workers if free is None else max(1, share(free, 1) // needed)
+    if most < workers:
+        log.warning(
+            "%d workers of at least %s do not fit into the %s of free memory; %d are started instead of a quarter of "
+            "the population.", workers, _gib(needed), _gib(free or 0), most
+        )  # fmt: skip
+    return min(workers, most)
 
 
 def memory_per_worker(asked: int | None, workers: int) -> int | None:

@@ -6,6 +6,8 @@ import pytest
 
 from genepool.data import available_memory
 from genepool.errors import SettingsError
+from genepool.experiment import Experiment
+from genepool.settings import preset
 from genepool.workers.pool import RESERVE, allowance, share
 
 GIB = 2**30
@@ -79,3 +81,21 @@ def test_too_many_workers_are_refused_with_the_number_that_fits():
     with pytest.raises(SettingsError, match=r"alone takes 0\.31 GiB; 0\.10 GiB is too little"):
         allowance(GIB // 10, 16 * GIB, 1)
     assert allowance(3 * GIB, 16 * GIB, 4) == 3 * GIB
+
+
+def test_of_a_derived_number_of_workers_as_many_are_started_as_fit(tmp_path, monkeypatch, caplog):
+    """A quarter of the paper's population on a laptop; a number that the user gave is refused instead."""
+    monkeypatch.setattr("genepool.data.available_memory", lambda: 16 * GIB)
+    experiment = Experiment.create(tmp_path / "e", preset("paper"))
+    pool = experiment.pool(device="cpu")
+    assert pool.count == 49
+    assert [record.getMessage() for record in caplog.records] == [
+        "250 workers of at least 0.31 GiB do not fit into the 16.00 GiB of free memory; 49 are started instead of a "
+        "quarter of the population."
+    ]
+    assert experiment.pool(device="cpu", memory=5 * GIB).count == 3
+    experiment.set({"population.size": 40})
+    assert experiment.pool(device="cpu").count == 10
+    experiment.set({"workers.count": 250})
+    with pytest.raises(SettingsError, match="use at most 49 workers"):
+        experiment.pool(device="cpu")

@@ -39,7 +39,7 @@ class World:
         self.clock = Clock()
         self.store = MemoryStore(clock=self.clock, lease=60.0)
         self.judge = Judge()
-        self.rules = Rules(population_size=10, breeding=Breeding())
+        self.rules = Rules(population_size=10, founders="two", breeding=Breeding())
         self.slept = []
 
     def worker(self, seed=0, *, limits=ChildLimits(), founder=None, **surroundings):  # noqa: B008 - a frozen value

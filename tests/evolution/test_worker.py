@@ -156,7 +156,7 @@ def test_checkpoints_are_kept_at_intervals(world):
     keep = worker.population.save_checkpoint
     worker.population.save_checkpoint = lambda i, c: (saved.append(c.step), keep(i, c))
     heartbeat = worker.population.heartbeat
-    worker.population.heartbeat = lambda phase, step: (world.clock.advance(10.0), heartbeat(phase, step))
+    worker.population.heartbeat = lambda *beat: (world.clock.advance(10.0), heartbeat(*beat))
     worker.run()
     assert saved[:3] == [20, 50, 80]  # the clock moved once before the first step
 
@@ -232,7 +232,7 @@ def test_a_training_is_handed_over_even_without_room_for_its_checkpoint(world):
     def no_room(individual, checkpoint):
         raise StorageError("the disk is full")
 
-    def heartbeat(phase, step):
+    def heartbeat(phase, step, flops):
         world.clock.advance(1.0)
         if step == 50:
             stops.append(True)
@@ -244,7 +244,10 @@ def test_a_training_is_handed_over_even_without_room_for_its_checkpoint(world):
 
 
 def test_no_individual_dies_unless_half_of_the_population_size_is_alive(world):
-    world.rules = Rules(population_size=100, set_point=lambda census, wanted, rng: Decision(kill=True, reproduce=False))
+    def kill_only(census, wanted, rng):
+        return Decision(kill=True, reproduce=False)
+
+    world.rules = Rules(population_size=100, founders="two", set_point=kill_only)
     worker = world.worker()
     other_worker = MemoryPopulation(world.store)
     for number in range(60):
@@ -252,6 +255,69 @@ def test_no_individual_dies_unless_half_of_the_population_size_is_alive(world):
     for _ in range(50):
         worker.step()
     assert len(world.living()) == 49  # one may go while 50 are alive
+
+
+@pytest.mark.parametrize("rule", ["paper", "damped"])
+def test_a_refused_death_allows_no_birth_in_its_place(world, rule):
+    """Of 10, as many as wanted, 6 are in training and 4 alive: too few for a death, so a birth would be the 11th."""
+    world.rules = Rules(population_size=10, set_point=SET_POINTS.get(rule))
+    busy = [MemoryPopulation(world.store) for _ in range(10)]
+    individuals = [first_individual(population) for population in busy]
+    for population, individual in list(zip(busy, individuals, strict=True))[:4]:
+        population.finish(individual, fitness=0.5)
+    worker = world.worker()
+    assert [next_job(worker) for _ in range(20)] == [None] * 20
+    assert len(world.living()) == 10
+    assert world.slept == [0.05] * 20
+    world.rules = Rules(population_size=11, set_point=SET_POINTS.get(rule))
+    worker.rules = world.rules
+    assert next_job(worker) is not None  # there is room for one more without any death
+
+
+def founded(world, workers, births):
+    """Steps of several workers in turn; the results of their trainings arrive one round later."""
+    pool, waiting = [world.worker(seed) for seed in range(workers)], []
+    while len(records(world)) < births:
+        for worker, job in waiting:
+            worker.population.finish(job.individual, fitness=0.1, files={"weights.safetensors": b"w"})
+        waiting = [(worker, job) for worker in pool if (job := next_job(worker)) is not None]
+    return sorted(records(world), key=lambda row: row.individual.id)
+
+
+@pytest.mark.parametrize("workers", [1, 5])
+def test_an_experiment_begins_with_a_whole_population_of_first_individuals(world, workers):
+    world.rules = Rules(population_size=20, set_point=SET_POINTS.get("paper"))
+    rows = founded(world, workers, 60)
+    assert [row.birth.parents for row in rows[:20]] == [()] * 20
+    assert all(dna_of(row.birth) == initial() for row in rows[:20])
+    assert all(row.birth.parents for row in rows[20:])
+
+
+def test_with_two_founders_children_are_born_as_soon_as_two_are_alive(world):
+    world.rules = Rules(population_size=20, founders="two")
+    assert [bool(row.birth.parents) for row in founded(world, 1, 20)] == [False] * 2 + [True] * 18
+
+
+def test_founding_is_not_repeated_by_a_worker_that_comes_later(world):
+    world.rules = Rules(population_size=8, set_point=SET_POINTS.get("paper"))
+    world.worker(reason_to_stop=world.trainings(12)).run()
+    for individual in world.living()[:3]:
+        MemoryPopulation(world.store).kill(individual)
+    late = world.worker(seed=1)
+    for individual in late.population.garbage():
+        late.population.collect(individual)
+    assert (len(world.living()), world.store.counts[State.DEAD]) == (5, 0)
+    assert next_job(late).birth.parents
+
+
+def test_founding_ends_when_one_of_the_first_has_ended(world):
+    world.rules = Rules(population_size=8)
+    population = MemoryPopulation(world.store)
+    for fitness in (0.1, 0.2, 0.3):
+        population.finish(first_individual(population), fitness=fitness)
+    lost = first_individual(population)
+    population.collect(population.fail(lost, "test"))
+    assert next_job(world.worker()).birth.parents
 
 
 def test_a_worker_waits_if_there_is_no_pair_and_no_room(world):

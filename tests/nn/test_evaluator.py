@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from genepool.data import open_source
-from genepool.dna import initial, requirements
+from genepool.dna import initial, requirements, wide_resnet
 from genepool.errors import SettingsError
 from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
 from genepool.nn import TorchEvaluator
 from genepool.nn import test_accuracy as measure_test_accuracy
+from genepool.settings import preset
 from tests.support.networks import chain, conv
 
 CPU = torch.device("cpu")
@@ -64,6 +65,29 @@ def test_a_network_over_a_limit_is_a_result_and_costs_nothing(limits, message, f
     assert (answer.fitness, answer.flops, answer.steps) == (0, 0, 0)
     assert message in answer.reason
     assert answer.parameters > 100
+
+
+def test_by_the_papers_rules_a_network_is_refused_only_if_it_does_not_fit_into_memory(fashion, monkeypatch):
+    """WRN-34-10, which takes as much here as on CIFAR-10, and more than 1e8 parameters; nothing is built."""
+
+    class ReachedError(Exception):
+        """The network is within all limits."""
+
+    def build(self, *_):
+        raise ReachedError
+
+    monkeypatch.setattr(TorchEvaluator, "unfold", build)
+    giant, training = chain(conv("a", depth_factor=4000.0), conv("b")), Training(batch=65)
+    for dna in (wide_resnet(34, 10, fashion.channels), giant):
+        needs = requirements(dna, fashion.image, 10, 65)
+        assert needs.parameters > 1e8 or needs.memory > 4 * 2**30
+        for limits in (preset("paper").limits, preset("lab").limits, preset("faithful").limits):
+            with pytest.raises(ReachedError):
+                TorchEvaluator(fashion, training, limits, CPU, memory=needs.memory + 2**30).evaluate(
+                    TrainingRequest(dna, seed=0)
+                )
+            too_little = TorchEvaluator(fashion, training, limits, CPU, memory=needs.memory - 1)
+            assert "this worker's share" in too_little.evaluate(TrainingRequest(dna, seed=0)).evaluation.reason
 
 
 def test_channels_beyond_counting_are_a_result(fashion):

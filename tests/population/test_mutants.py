@@ -285,9 +285,9 @@ def own_heartbeats_ignored(patch: Patch) -> None:
 def progress_ignored(patch: Patch) -> None:
     original = HeartbeatTimer.due
 
-    def due(self: HeartbeatTimer, phase: str, step: int, now: float) -> bytes | None:
+    def due(self: HeartbeatTimer, progress: tuple[str, int, int], now: float, **last: bool) -> bytes | None:
         self._progress = None
-        return original(self, phase, step, now)
+        return original(self, progress, now, **last)
 
     patch.setattr(HeartbeatTimer, "due", due)
 

@@ -54,6 +54,7 @@ def experiment(directory: Path, *settings: str) -> Experiment:
         "population.size=6",
         "population.durability=fast",
         "population.set_point=damped",
+        "population.founders=two",
         "population.lease=5",
         *settings,
     ]

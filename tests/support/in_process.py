@@ -40,10 +40,9 @@ def genepool(*words: object, cwd: Path | None = None) -> Said:
 
 
 def evolved(directory: Path, *settings: str) -> Experiment:
-    """An experiment by the paper's rules on which one worker has worked until the budget was spent."""
-    experiment = Experiment.create(
-        directory, override(preset("faithful"), ["budget.time=none", "population.durability=fast", *settings])
-    )
+    """An experiment by the paper's rules, with children soon, on which one worker has spent the budget."""
+    rules = ["budget.time=none", "population.durability=fast", "population.founders=two", *settings]
+    experiment = Experiment.create(directory, override(preset("faithful"), rules))
     work_on(experiment)
     return experiment
 

@@ -22,6 +22,13 @@ def test_workers_are_never_idle_for_long_and_the_size_stays_in_its_bounds(set_po
     assert 80 - 20 <= outcome.smallest <= outcome.largest <= 80 + 20
 
 
+@pytest.mark.parametrize("size", [2, 10, 50, 100])
+def test_with_a_quarter_of_the_population_as_workers_there_is_always_something_to_train(size):
+    _, outcome = simulate(workers=max(1, size // 4), size=size, individuals=30 * size)
+    assert outcome.idle < 0.01
+    assert outcome.individuals == 30 * size
+
+
 def test_one_seed_gives_one_simulation():
     runs = [simulate(seed=seed)[1] for seed in (1, 1, 2)]
     first, second, other = ((run.simulated_hours, run.best, run.flops) for run in runs)

@@ -255,8 +255,8 @@ class DirectoryPopulation(DirectoryView, Population):
 
     # The worker itself.
 
-    def heartbeat(self, phase: str, step: int) -> None:
-        self._worker.heartbeat(phase, step)
+    def heartbeat(self, phase: str, step: int, flops: int = 0) -> None:
+        self._worker.heartbeat(phase, step, flops)
 
     def close(self) -> None:
         self._writer.close()

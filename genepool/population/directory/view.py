@@ -112,6 +112,14 @@ class DirectoryView(PopulationView):
         """Return the files that a worker has published about itself."""
         return WorkerFiles(self._files, f"{self._root}/workers/{who}")
 
+    def executed(self) -> dict[str, int]:
+        """Return the FLOPs that each worker has executed by its latest heartbeat, whatever became of them."""
+        try:
+            found = filter(names.is_who, self._files.list(f"{self._root}/workers"))
+        except OSError:  # no worker yet
+            return {}
+        return {who: self.worker(who).flops() for who in found}
+
     def _checked(self, read: Callable[..., T], individual: Individual, *arguments: Any) -> T:
         try:
             return read(individual, *arguments)

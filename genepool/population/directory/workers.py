@@ -37,20 +37,21 @@ class HeartbeatTimer:
     def __init__(self, lease: float, now: float) -> None:
         self._lease = lease
         self._last = self._steady_since = now
-        self._progress: tuple[str, int] | None = None
+        self._progress: tuple[str, int, int] | None = None
         self._count = 0
 
-    def due(self, phase: str, step: int, now: float) -> bytes | None:
+    def due(self, progress: tuple[str, int, int], now: float, *, last: bool = False) -> bytes | None:
         """Return the heartbeat to write now; None if it is too early or there was no progress.
 
-        Without progress there is no heartbeat, because a hung trainer must look hung.
+        Without progress there is no heartbeat, because a hung trainer must look hung. The last one is never too early.
         """
-        too_early = self._count and now - self._last < self._lease / HEARTBEATS_PER_LEASE
-        if (phase, step) == self._progress or too_early:
+        too_early = self._count and now - self._last < self._lease / HEARTBEATS_PER_LEASE and not last
+        if progress == self._progress or too_early:
             return None
-        self._progress = (phase, step)
+        self._progress = progress
         self._count += 1
-        return f"{self._count} {phase} {step}".encode("ascii", "replace")[:63].ljust(63) + b"\n"
+        phase, step, flops = progress
+        return f"{self._count} {phase} {step} {flops}".encode("ascii", "replace")[:63].ljust(63) + b"\n"
 
     def written(self, now: float) -> None:
         """Record a successful heartbeat; a late one starts a new steady period."""
@@ -109,6 +110,11 @@ class WorkerFiles:
     def __init__(self, files: Files, directory: str) -> None:
         self._files, self._directory = files, directory
 
+    def flops(self) -> int:
+        """Return the FLOPs that the worker has executed by its latest heartbeat; 0 if it shows none."""
+        words = self.heartbeat().split()
+        return int(words[3]) if len(words) > 3 and words[3].isdigit() else 0
+
     def heartbeat(self) -> bytes:
         """Return the latest heartbeat; empty if there is none."""
         try:
@@ -132,6 +138,7 @@ class WorkerDirectory:
         self._directory = f"{workers}/{self.who}"
         self._timer = HeartbeatTimer(lease, files.monotonic())
         self.monitor = HeartbeatMonitor(self._read_heartbeat, lease)
+        self._progress = ("start", 0, 0)
         self.events = EventLog(files, self._directory)
         self.archive = Archive(files, self._directory)
         self._introduce()
@@ -155,11 +162,15 @@ class WorkerDirectory:
         info = Info(host=host, process=process, started=self._files.wall(), version=__version__)
         with contextlib.suppress(OSError):
             self._files.save(f"{self._directory}/{INFO}", msgspec.json.encode(info))
-        self.heartbeat("start", 0)
+        self._write(last=False)
 
-    def heartbeat(self, phase: str, step: int) -> None:
+    def heartbeat(self, phase: str, step: int, flops: int) -> None:
         """Write a heartbeat if one is due; a failure is no reason to stop training."""
-        value = self._timer.due(phase, step, self._files.monotonic())
+        self._progress = (phase, step, flops)
+        self._write(last=False)
+
+    def _write(self, *, last: bool) -> None:
+        value = self._timer.due(self._progress, self._files.monotonic(), last=last)
         if value is not None:
             with contextlib.suppress(OSError):
                 self._files.overwrite(f"{self._directory}/{HEARTBEAT}", value)
@@ -184,5 +195,7 @@ class WorkerDirectory:
         return min(silence, steady) >= self._lease
 
     def close(self) -> None:
+        """Write the last heartbeat, which shows all that was executed, and close the open files."""
+        self._write(last=True)
         self.events.close()
         self.archive.close()

@@ -7,6 +7,7 @@ studies    the figures of studies and of simulated clusters
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from genepool.errors import StorageError, shown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["MANY", "percent_axis", "save", "save_png", "time_axis"]
+__all__ = ["ALIVE", "DEAD", "MANY", "NOTE", "RECORD", "add_label", "percent_axis", "save", "save_png", "time_axis"]
 
+ALIVE, DEAD, RECORD, NOTE = "#1f5fbf", "#b0b0b0", "#d97706", "#7a1f5f"
 MANY = 5000
 """From this number of dots on, the SVG contains them as one image; it would take minutes to open otherwise."""
 
@@ -50,3 +52,14 @@ def percent_axis(axes: Any, values: list[float]) -> None:
     low, high = min(values, default=0.0), max(values, default=100.0)
     room = max(1.0, 0.06 * (high - low))
     axes.set_ylim(max(0.0, low - room), min(100.5, high + room))
+
+
+CHARACTERS = 17
+"""Characters of a label per inch."""
+
+
+def add_label(figure: Figure, label: str) -> None:
+    """Write above everything else under which rules the experiments ran."""
+    lines = textwrap.wrap(label, int(CHARACTERS * figure.get_figwidth()), break_on_hyphens=False)
+    if lines:
+        figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=7, color="#4a5568")

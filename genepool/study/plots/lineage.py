@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from genepool.analysis import Diagram, Dot, chain
-from genepool.study.plots.progress import ALIVE, DEAD, MANY, RECORD, save, time_axis
+from genepool.study.plots import ALIVE, DEAD, MANY, RECORD, add_label, save, time_axis
 
 FILL = {"end": "#e2e8f0", "linear": "#ffffff", "once": "#dbeafe", "often": "#fed7aa"}
 """The background of a box; the paper's are white without a nonlinearity and orange with more than one."""
@@ -18,13 +18,14 @@ INCHES = 0.21
 """The height of a box and its gap."""
 
 
-def draw_ancestors(rows: Sequence[Dot], diagrams: Sequence[Diagram], path: Path) -> None:
+def draw_ancestors(rows: Sequence[Dot], diagrams: Sequence[Diagram], path: Path, label: str = "") -> None:
     """Draw one dot per individual, and above the dots the diagrams of some networks with their accuracies."""
     from matplotlib.figure import Figure
 
     tallest = max((len(each.boxes) for each in diagrams), default=0)
     strip = INCHES * (tallest + 2.7)
     figure = Figure(figsize=(9, 4.6 + strip), layout="constrained")
+    add_label(figure, label)
     above, axes = figure.subplots(2, 1, height_ratios=(max(strip, 0.1), 4.6))
     scale = _scatter(axes, rows)
     above.set_axis_off()
@@ -103,12 +104,13 @@ def _connect(figure: Any, above: Any, axes: Any, start: tuple[float, float], dot
     axes.scatter([end[0]], [end[1]], s=60, facecolors="none", edgecolors="#1a202c", linewidths=1.2, zorder=5)
 
 
-def draw_tree(rows: Sequence[Dot], best: str, path: Path) -> None:
+def draw_tree(rows: Sequence[Dot], best: str, path: Path, label: str = "") -> None:
     """Draw parents and children over time, coloured by fitness; branches do not cross."""
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 5.5), layout="constrained")
+    add_label(figure, label)
     axes = figure.add_subplot()
     unit, scale = time_axis(rows[-1].seconds if rows else 0.0)
     height = heights(rows, best)

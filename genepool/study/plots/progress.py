@@ -4,76 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from genepool.analysis import Annotation, Row
-from genepool.errors import StorageError, shown
 from genepool.population import State
+from genepool.study.plots import ALIVE, DEAD, NOTE, RECORD, add_label, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.transforms import BboxBase
 
-MANY = 5000
-"""From this number of dots on, the SVG contains them as one image; it would take minutes to open otherwise."""
-ALIVE, DEAD, RECORD, NOTE = "#1f5fbf", "#b0b0b0", "#d97706", "#7a1f5f"
 LEVELS = 18
 """The number of lines of labels that fit into the figure."""
 
 
-def save_png(figure: Figure, path: Path) -> None:
-    """Write the figure as PNG."""
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise StorageError(f"The figure cannot be written to '{shown(path)}': {error.strerror or error}.") from None
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write the figure as PNG and as SVG; the same rows give the same bytes."""
-    from matplotlib import rc_context
-
-    save_png(figure, path.with_suffix(".png"))
-    with rc_context({"svg.hashsalt": "genepool"}):
-        figure.savefig(path.with_suffix(".svg"), dpi=150, metadata={"Date": None})
-
-
-def time_axis(longest: float) -> tuple[str, float]:
-    """The unit for times up to this many seconds, and its length in seconds."""
-    if longest > 7200:
-        return "hours", 3600.0
-    return ("minutes", 60.0) if longest > 120 else ("seconds", 1.0)
-
-
-def percent_axis(axes: Any, values: list[float]) -> None:
-    """Fit the axis to the values, with a margin, but never past 100 %."""
-    low, high = min(values, default=0.0), max(values, default=100.0)
-    room = max(1.0, 0.06 * (high - low))
-    axes.set_ylim(max(0.0, low - room), min(100.5, high + room))
-
-
-def draw_progress(rows: Sequence[Row], path: Path, annotations: Sequence[Annotation] = ()) -> None:
+def draw_progress(rows: Sequence[Row], path: Path, annotations: Sequence[Annotation] = (), label: str = "") -> None:
     """Draw the individuals in the order in which they became alive, and the changes of settings."""
-    save_png(progress_figure(rows, annotations), path)
+    save_png(progress_figure(rows, annotations, label), path)
 
 
-def progress_figure(rows: Sequence[Row], annotations: Sequence[Annotation] = ()) -> Figure:
+def progress_figure(rows: Sequence[Row], annotations: Sequence[Annotation] = (), label: str = "") -> Figure:
     """The figure itself."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
+    add_label(figure, label)
     axes = figure.add_subplot()
     start = _start(rows)
     hours, accuracy, alive = _points(rows, start)
     unit, scale = ("hours", 3600) if hours and hours[-1] > 7200 else ("minutes", 60)
     times = [seconds / scale for seconds in hours]
     size = max(2.0, min(24.0, 6000 / max(1, len(rows))))
-    for label, colour, which in (("dead", DEAD, False), ("alive", ALIVE, True)):
+    for state, colour, which in (("dead", DEAD, False), ("alive", ALIVE, True)):
         chosen = [i for i, a in enumerate(alive) if a is which]
         axes.scatter(
             [times[i] for i in chosen], [100 * accuracy[i] for i in chosen],
-            s=size, c=colour, label=label, linewidths=0, zorder=3 if which else 2,
+            s=size, c=colour, label=state, linewidths=0, zorder=3 if which else 2,
         )  # fmt: skip
     axes.step(times, _records(rows), where="post", color=RECORD, linewidth=1.2, label="best so far", zorder=1)
     axes.set_xlabel(f"time ({unit})")

@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from genepool.analysis import Dot
-from genepool.study.plots.progress import ALIVE, DEAD, MANY, RECORD, percent_axis, save, save_png, time_axis
+from genepool.study.plots import ALIVE, DEAD, MANY, RECORD, add_label, percent_axis, save, save_png, time_axis
 from genepool.testing.simulation import Outcome
 
 COLOURS = ("#1f5fbf", "#d97706", "#2f855a", "#b83280", "#6b46c1", "#718096", "#c53030", "#0987a0")
@@ -37,7 +37,7 @@ FEW = 4
 """With more arms than this, only the mean of each arm is drawn."""
 
 
-def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path) -> None:
+def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path, label: str = "") -> None:
     """Draw best validation accuracy against FLOPs, the test accuracy at the end, and published results."""
     from matplotlib.figure import Figure
 
@@ -46,15 +46,16 @@ def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path) -> No
         arms.setdefault(curve.arm, []).append(curve)
     many = len(arms) > FEW
     figure = Figure(figsize=(10 if many else 8, 5), layout="constrained")
+    add_label(figure, label)
     axes = figure.add_subplot()
     styles = product(("-", "--", ":"), COLOURS)
     for (arm, own), (style, colour) in zip(arms.items(), cycle(styles), strict=False):
-        label = f"{arm}: {100 * mean(curve.test for curve in own):.1f} %" if many else arm
+        name = f"{arm}: {100 * mean(curve.test for curve in own):.1f} %" if many else arm
         for points in [_together(own)] if many else [curve.points for curve in own]:
             spent, best = zip(*points, strict=True)
             accuracy = [100 * value for value in best]
-            axes.step(spent, accuracy, style, where="post", color=colour, linewidth=1.3, label=label, alpha=0.85)
-            label = "_"  # once per arm; matplotlib leaves such labels out of the legend
+            axes.step(spent, accuracy, style, where="post", color=colour, linewidth=1.3, label=name, alpha=0.85)
+            name = "_"  # once per arm; matplotlib leaves such labels out of the legend
         for curve in own:
             axes.plot([curve.points[-1][0]], [100 * curve.test], marker="o", color=colour, markersize=5)
     for star in stars:
@@ -97,12 +98,13 @@ class Circle(NamedTuple):
     test: float
 
 
-def draw_dependence(rows: Sequence[Circle], setting: str, path: Path) -> None:
+def draw_dependence(rows: Sequence[Circle], setting: str, path: Path, label: str = "") -> None:
     """Draw test accuracy against the setting, one circle per experiment; the line joins the means."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
     figure = Figure(figsize=(6, 4.5), layout="constrained")
+    add_label(figure, label)
     axes = figure.add_subplot()
     values = sorted({row.value for row in rows})
     means = [100 * mean(row.test for row in rows if row.value == value) for value in values]
@@ -124,6 +126,12 @@ def draw_dependence(rows: Sequence[Circle], setting: str, path: Path) -> None:
 
 
 STYLES = ("-", "--", "-.", ":")
+GREYS = ("#1a202c", "#718096", "#a0aec0", "#4a5568")
+"""The colours of published curves."""
+LATE = 0.6
+"""The share of the time at which the magnified part begins."""
+PLACES = ((0.5, 0.1, 0.47, 0.4), (0.3, 0.1, 0.47, 0.4), (0.5, 0.3, 0.47, 0.4), (0.08, 0.56, 0.42, 0.4))
+"""Where the inset can be, in shares of the axes."""
 
 
 class Moment(NamedTuple):
@@ -137,31 +145,102 @@ class Moment(NamedTuple):
     repeats: int
 
 
-def draw_repeatability(rows: Sequence[Moment], path: Path) -> None:
-    """Draw one curve per arm, with a band of two standard deviations on both sides if it has repeats."""
+class Published(NamedTuple):
+    """A published curve, or single points of one."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    """The share of the run time, and the test accuracy."""
+    deviation: float | None
+
+
+def draw_repeatability(
+    rows: Sequence[Moment], path: Path, label: str = "", published: Sequence[Published] = ()
+) -> None:
+    """Draw one curve per arm, with a band of two standard deviations on both sides if it has repeats, and an inset.
+
+    Published curves come from much longer runs; with them, the horizontal axis is the share of the run time.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    figure = Figure(figsize=(8, 5.4), layout="constrained")
+    add_label(figure, label)
     axes = figure.add_subplot()
-    unit, scale = time_axis(max((row.seconds for row in rows), default=0.0))
-    arms = dict.fromkeys(row.arm for row in rows)
-    for number, (arm, colour, style) in enumerate(zip(arms, cycle(COLOURS), cycle(STYLES), strict=False)):
-        curve = [row for row in rows if row.arm == arm]
-        times = [row.seconds / scale for row in curve]
-        label = f"{arm} (n = {curve[-1].repeats})"
-        axes.plot(times, [100 * row.mean for row in curve], color=colour, linestyle=style, linewidth=1.6, label=label)
-        if all(row.deviation is not None for row in curve):
-            low = [100 * max(0.0, row.mean - 2 * (row.deviation or 0.0)) for row in curve]
-            high = [100 * min(1.0, row.mean + 2 * (row.deviation or 0.0)) for row in curve]
-            axes.fill_between(times, low, high, color=colour, alpha=0.08 if number else 0.22, linewidth=0)
-    percent_axis(axes, [100 * row.mean for row in rows])
+    longest = max((row.seconds for row in rows), default=0.0)
+    unit, scale = ("% of the run", (longest or 1.0) / 100) if published else time_axis(longest)
+    _curves(axes, rows, scale)
+    for each, colour in zip(published, cycle(GREYS), strict=False):
+        _published(axes, each, colour)
+    ends = [100 * accuracy for each in published for _, accuracy in each.points]
+    percent_axis(axes, [*ends, *(100 * row.mean for row in rows), *(_band(row)[1] for row in rows)])
     axes.set_xlim(left=0)
     axes.set_xlabel(f"time ({unit})")
     axes.set_ylabel("test accuracy (%) of the best by validation")
     axes.grid(alpha=0.25)
-    axes.legend(loc="lower right", frameon=False, fontsize=9)
+    figure.legend(loc="outside lower center", ncols=2 if published else 3, frameon=False, fontsize=9)
     axes.set_title("mean ± 2 standard deviations", loc="left", fontsize=10)
+    _inset(axes, rows, scale)
     save(figure, path)
+
+
+def _curves(axes: Any, rows: Sequence[Moment], scale: float) -> None:
+    arms = dict.fromkeys(row.arm for row in rows)
+    for number, (arm, colour, style) in enumerate(zip(arms, cycle(COLOURS), cycle(STYLES), strict=False)):
+        curve = [row for row in rows if row.arm == arm]
+        times = [row.seconds / scale for row in curve]
+        name = f"{arm} (n = {curve[-1].repeats})"
+        axes.plot(times, [100 * row.mean for row in curve], color=colour, linestyle=style, linewidth=1.6, label=name)
+        if all(row.deviation is not None for row in curve):
+            low, high = zip(*(_band(row) for row in curve), strict=True)
+            axes.fill_between(times, low, high, color=colour, alpha=0.08 if number else 0.22, linewidth=0)
+
+
+def _band(row: Moment) -> tuple[float, float]:
+    width = 2 * (row.deviation or 0.0)
+    return 100 * max(0.0, row.mean - width), 100 * min(1.0, row.mean + width)
+
+
+def _published(axes: Any, each: Published, colour: str) -> None:
+    shares, accuracies = zip(*((100 * share, 100 * accuracy) for share, accuracy in each.points), strict=True)
+    error = None if each.deviation is None else 200 * each.deviation
+    axes.errorbar(
+        shares, accuracies, yerr=error, color=colour, linestyle=":" if len(shares) > 1 else "none", linewidth=1.0,
+        marker="D", markersize=5, capsize=3, label=each.label,
+    )  # fmt: skip
+
+
+def _inset(axes: Any, rows: Sequence[Moment], scale: float) -> None:
+    """Magnify the last part of the two best arms, as in the paper's Figure 2, where there is the most room."""
+    late = LATE * max((row.seconds for row in rows), default=0.0)
+    ends = {row.arm: row.mean for row in rows}
+    best, *others = sorted(ends, key=lambda arm: -ends[arm]) or [""]
+    seen = [row for row in rows if row.seconds >= late and row.arm in (best, *others[:1])]
+    if len(seen) < 2:
+        return
+    values = [value for row in seen for value in (_band(row) if row.arm == best else (100 * row.mean,))]
+    bottom, top = axes.get_ylim()
+    high = min(top, max(values))
+    low = max(min(values), high - 0.5 * (top - bottom))  # more than half of the graph would not be magnified
+    room = max(0.2, 0.05 * (high - low))
+    inset = axes.inset_axes(_roomiest(axes, rows, scale))
+    _curves(inset, rows, scale)
+    inset.set_xlim(late / scale, max(row.seconds for row in rows) / scale)
+    inset.set_ylim(low - room, high + room)
+    inset.tick_params(labelsize=7)
+    inset.grid(alpha=0.25)
+    axes.indicate_inset_zoom(inset, edgecolor="#4a5568")
+
+
+def _roomiest(axes: Any, rows: Sequence[Moment], scale: float) -> tuple[float, float, float, float]:
+    """The place, in shares of the axes, that covers the fewest points of the curves."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()  # left is 0
+    points = [(row.seconds / scale / (right - left), (100 * row.mean - bottom) / (top - bottom)) for row in rows]
+
+    def covered(place: tuple[float, float, float, float]) -> int:
+        x, y, width, height = place
+        return sum(x - 0.06 <= px <= x + width and y - 0.08 <= py <= y + height for px, py in points)
+
+    return min(PLACES, key=covered)
 
 
 class Panel(NamedTuple):
@@ -173,11 +252,12 @@ class Panel(NamedTuple):
     """The seconds and the text of each change of settings."""
 
 
-def draw_escapes(panels: Sequence[Panel], path: Path) -> None:
+def draw_escapes(panels: Sequence[Panel], path: Path, label: str = "") -> None:
     """Draw one panel per experiment, on a common time axis."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 2.9 * max(1, len(panels)) + 0.4), layout="constrained")
+    add_label(figure, label)
     columns = figure.subplots(max(1, len(panels)), 1, sharex=True, squeeze=False)
     unit, scale = time_axis(max((dot.seconds for panel in panels for dot in panel.dots), default=0.0))
     for axes, panel in zip(columns[:, 0], panels, strict=False):
@@ -207,7 +287,7 @@ def _label(axes: Any, panel: Panel, scale: float) -> None:
         x = seconds / scale
         side, away = ("left", 3) if x < middle else ("right", -3)
         axes.annotate(
-            text, (x, 0.03 + 0.08 * (i % 2)), xycoords=("data", "axes fraction"), fontsize=8, ha=side,
+            text, (x, 0.03 + 0.08 * (i % 3)), xycoords=("data", "axes fraction"), fontsize=8, ha=side,
             xytext=(away, 0), textcoords="offset points", color="#92400e",
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8},
         )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from genepool.analysis import History, lineage
 from genepool.experiment import Experiment, choose_best
-from genepool.settings import Settings, by_name, written
+from genepool.settings import Settings, by_name, rules_label, written
 from genepool.study.outcome import known_test_accuracies
 from genepool.study.report.document import Document, Section, Table, Text
 from genepool.study.report.figures import experiment_figures
@@ -54,6 +54,9 @@ DISCOVERED = (
     ("Evolution (the paper), ensemble", *PAPER, "-", "95.6 %", "-"),
 )
 """Study, starting point, constraints, post-processing, parameters, CIFAR-10, CIFAR-100."""
+
+
+BEST = "The best is the living individual of highest validation accuracy."
 
 
 def comparison(settings: Settings, accuracy: str, parameters: str) -> Section:
@@ -103,7 +106,7 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
     best, tested = choose_best(experiment, history), known_test_accuracies(experiment)
     spent, settings = history.spending(), experiment.settings()
     test = percent(tested[best.id]) if best.id in tested else "not measured"
-    parameters = best.evaluation.parameters
+    parameters, label = best.evaluation.parameters, rules_label(experiment.settings(1))
     table = Table(
         ("", "value"),
         (
@@ -118,8 +121,8 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
     return Document(
         f"Experiment {os.path.basename(experiment.path.resolve())}",  # noqa: PTH119
         (
-            Section("Result", (Text("The best is the living individual of highest validation accuracy."), table)),
-            Section("Figures", experiment_figures(history, best.id, folder, tested)),
+            Section("Result", (Text(BEST), Text(label), table)),
+            Section("Figures", experiment_figures(history, best.id, folder, tested, label)),
             *best_sections(history, best.id, tested),
             comparison(settings, test, f"{parameters / 1e6:.1f} M"),
             settings_section(settings),

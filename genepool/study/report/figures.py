@@ -9,14 +9,15 @@ from pathlib import Path
 
 from genepool.analysis import Dot, History, dots, four_ancestors
 from genepool.errors import StorageError, shown
-from genepool.study.outcome import Outcome
-from genepool.study.plan import StudyPlan
+from genepool.study.outcome import Outcome, PlannedChange
+from genepool.study.plan import Point, PublishedCurve, StudyPlan
 from genepool.study.plots.lineage import draw_ancestors, draw_tree
 from genepool.study.plots.studies import (
     Circle,
     Curve,
     Moment,
     Panel,
+    Published,
     Star,
     draw_dependence,
     draw_escapes,
@@ -73,12 +74,14 @@ PANELS = 4
 """The most experiments in the figure of escapes."""
 
 
-def experiment_figures(history: History, best: str, folder: Path, tested: Mapping[str, float]) -> list[Picture]:
+def experiment_figures(
+    history: History, best: str, folder: Path, tested: Mapping[str, float], label: str
+) -> list[Picture]:
     """Draw the progress with four networks, and the ancestry; `tested` has test accuracies by ID."""
     rows, networks = dots(history), four_ancestors(history, best, tested)
     write_csv(folder / "progress.csv", Dot._fields, rows)
-    draw_ancestors(rows, networks, folder / "progress.png")
-    draw_tree(rows, best, folder / "ancestry.png")
+    draw_ancestors(rows, networks, folder / "progress.png", label)
+    draw_tree(rows, best, folder / "ancestry.png", label)
     untested = sum(network.test is None for network in networks)
     hint = f" {untested} of them not tested: `genepool replay DIR {best} --test` does that." if untested else ""
     return [
@@ -91,57 +94,87 @@ def experiment_figures(history: History, best: str, folder: Path, tested: Mappin
     ]
 
 
-def study_figures(
-    plan: StudyPlan, outcomes: list[Outcome], histories: list[tuple[Outcome, History]], folder: Path
-) -> list[Picture]:
-    """Draw accuracy against FLOPs, and the figure that the plan names."""
-    found = []
-    match plan.figure:
-        case "repeatability" if rows := moments(outcomes):
-            write_csv(folder / "repeatability.csv", Moment._fields, rows)
-            draw_repeatability(rows, folder / "repeatability.png")
-            caption = "At each moment, the test accuracy of the individual of highest validation accuracy so far."
-            found.append(Picture("repeatability", f"{caption} Rows: repeatability.csv."))
-        case "dependence":
-            points = circles(outcomes, plan.against)
-            write_csv(folder / "dependence.csv", Circle._fields, points)
-            draw_dependence(points, plan.against, folder / "dependence.png")
-            found.append(
-                Picture("dependence", "Each circle is an experiment; all had equal budgets. Rows: dependence.csv.")
-            )
-        case "escape":
-            found += _escapes(histories, folder)
-        case _:
-            pass
-    return [*found, _economy(plan, outcomes, folder)]
+class StudyFigures:
+    """Draws the figures of one study into a folder. Published results of other data are drawn only if `published`."""
 
+    def __init__(self, plan: StudyPlan, folder: Path, published: bool = False) -> None:
+        self._plan, self._folder = plan, folder
+        self._label = plan.label()
+        quoted = [*(point.data for point in plan.points), *(curve.data for curve in plan.curves)]
+        self._data = {"", plan.common().data.source, *(quoted if published else ())}
 
-def _escapes(histories: list[tuple[Outcome, History]], folder: Path) -> list[Picture]:
-    chosen = [(outcome, dots(history)) for outcome, history in histories if outcome.changes][:PANELS]
-    panels = [
-        Panel(
-            f"{outcome.arm}, seed {outcome.seed}",
-            rows,
-            [(change.seconds, ", ".join(f"{k} = {v}" for k, v in change.set.items())) for change in outcome.changes],
+    def draw(self, outcomes: list[Outcome], histories: list[tuple[Outcome, History]]) -> list[Picture]:
+        """Draw accuracy against FLOPs, and the figure that the plan names."""
+        found: list[Picture] = []
+        match self._plan.figure:
+            case "repeatability":
+                found += self._repeatability(outcomes)
+            case "dependence":
+                found += self._dependence(outcomes)
+            case "escape":
+                found += self._escapes(histories)
+            case _:
+                pass
+        return [*found, self._economy(outcomes)]
+
+    def _repeatability(self, outcomes: list[Outcome]) -> list[Picture]:
+        rows = moments(outcomes)
+        if not rows:
+            return []
+        curves = [
+            Published(_of_data(each), [(hours / each.hours, best) for hours, best in each.points], each.deviation)
+            for each in self._plan.curves
+            if each.data in self._data
+        ]
+        write_csv(self._folder / "repeatability.csv", Moment._fields, rows)
+        draw_repeatability(rows, self._folder / "repeatability.png", self._label, curves)
+        caption = "At each moment, the test accuracy of the individual of highest validation accuracy so far."
+        return [Picture("repeatability", f"{caption} Rows: repeatability.csv.")]
+
+    def _dependence(self, outcomes: list[Outcome]) -> list[Picture]:
+        points = circles(outcomes, self._plan.against)
+        write_csv(self._folder / "dependence.csv", Circle._fields, points)
+        draw_dependence(points, self._plan.against, self._folder / "dependence.png", self._label)
+        return [Picture("dependence", "Each circle is an experiment; all had equal budgets. Rows: dependence.csv.")]
+
+    def _escapes(self, histories: list[tuple[Outcome, History]]) -> list[Picture]:
+        chosen = [(outcome, dots(history)) for outcome, history in histories if outcome.changes][:PANELS]
+        if not chosen:
+            return []
+        write_csv(
+            self._folder / "escape.csv",
+            ("arm", "seed", *Dot._fields),
+            ((outcome.arm, outcome.seed, *dot) for outcome, rows in chosen for dot in rows),
         )
-        for outcome, rows in chosen
-    ]
-    if not panels:
-        return []
-    write_csv(
-        folder / "escape.csv",
-        ("arm", "seed", *Dot._fields),
-        ((outcome.arm, outcome.seed, *dot) for outcome, rows in chosen for dot in rows),
-    )
-    draw_escapes(panels, folder / "escape.png")
-    return [Picture("escape", "Each dot is an individual; dashed: settings changed. Rows: escape.csv.")]
+        panels = [
+            Panel(
+                f"{outcome.arm}, seed {outcome.seed}",
+                rows,
+                [(change.seconds, _words(change)) for change in outcome.changes],
+            )
+            for outcome, rows in chosen
+        ]
+        draw_escapes(panels, self._folder / "escape.png", self._label)
+        return [Picture("escape", "Each dot is an individual; dashed: settings changed. Rows: escape.csv.")]
+
+    def _economy(self, outcomes: list[Outcome]) -> Picture:
+        points = [point for point in self._plan.points if point.data in self._data]
+        stars = [Star(_of_data(point), point.flops, point.accuracy) for point in points]
+        rows = ((each.arm, each.seed, flops, best) for each in outcomes for flops, best in each.curve)
+        write_csv(self._folder / "economy.csv", ("arm", "seed", "flops", "validation"), rows)
+        curves = [Curve(each.arm, each.curve, each.test_accuracy) for each in outcomes]
+        draw_study(curves, stars, self._folder / "economy.png", self._label)
+        words = "Best validation accuracy so far against the FLOPs of the whole search; the dot is the test accuracy."
+        return Picture("economy", f"{words} Rows: economy.csv.")
 
 
-def _economy(plan: StudyPlan, outcomes: list[Outcome], folder: Path) -> Picture:
-    used = plan.settings_of(next(iter(plan.arms)), 1).data.source
-    stars = [Star(point.label, point.flops, point.accuracy) for point in plan.points if point.data in ("", used)]
-    rows = ((each.arm, each.seed, flops, best) for each in outcomes for flops, best in each.curve)
-    write_csv(folder / "economy.csv", ("arm", "seed", "flops", "validation"), rows)
-    draw_study([Curve(each.arm, each.curve, each.test_accuracy) for each in outcomes], stars, folder / "economy.png")
-    words = "Best validation accuracy so far against the FLOPs of the whole search; the dot is the test accuracy."
-    return Picture("economy", f"{words} Rows: economy.csv.")
+def _of_data(published: Point | PublishedCurve) -> str:
+    return f"{published.label} ({published.data})" if published.data else published.label
+
+
+def _words(change: PlannedChange) -> str:
+    """What changed and why then, for a figure."""
+    values = {name: value for name, value in change.set.items() if name != "reset_weights"}
+    words = [f"{name} = {value}" for name, value in values.items()]
+    words += ["weights reset"] if "reset_weights" in change.set else []
+    return ", ".join(words) + (" (plateau)" if change.why == "plateau" else "")

@@ -9,29 +9,30 @@ from genepool.analysis import History
 from genepool.data import write_atomic
 from genepool.errors import DataError, GenepoolError, PopulationFormatError, StorageError, shown
 from genepool.experiment import Experiment
+from genepool.settings import departures, rules_label
 from genepool.study import Outcome, StudyPlan, findings, known_test_accuracies, path_of, read_study
 from genepool.study.report.document import Document, Section, Table, Text, html_page, markdown
 from genepool.study.report.experiment import best_sections, comparison, experiment_document, percent, seconds
-from genepool.study.report.figures import experiment_figures, study_figures
+from genepool.study.report.figures import StudyFigures, experiment_figures
 from genepool.study.run import PLAN
 from genepool.study.statistics import description
 
 
-def study_document(study: Path, folder: Path) -> Document:
+def study_document(study: Path, folder: Path, published: bool = False) -> Document:
     """The finished experiments of a study; nothing is run or measured."""
     plan, outcomes = read_study(study)
     if not outcomes:
         raise DataError(f"No experiment of the study '{shown(study)}' is finished; run `genepool study` first.")
     best = max(outcomes, key=lambda outcome: outcome.validation)
     histories = _histories(study, outcomes)
-    figures = study_figures(plan, outcomes, histories, folder)
-    closer = []
+    figures = StudyFigures(plan, folder, published).draw(outcomes, histories)
+    closer, settings = [], plan.settings_of(best.arm, best.seed)
     history = next((known for outcome, known in histories if outcome is best), None)
     if history is not None and best.id in history.rows:
+        label = f"{best.arm}, seed {best.seed}: {rules_label(settings, plan.preset)}"
         tested = known_test_accuracies(Experiment.open(path_of(study, best.arm, best.seed)))
-        figures += experiment_figures(history, best.id, folder, tested)
+        figures += experiment_figures(history, best.id, folder, tested, label)
         closer = best_sections(history, best.id, tested)
-    settings = plan.settings_of(best.arm, best.seed)
     return Document(
         f"Study {os.path.basename(study.resolve())}",  # noqa: PTH119
         (
@@ -62,6 +63,7 @@ def _asked(plan: StudyPlan, finished: int) -> Section:
     state = "all are finished" if finished == count else f"{finished} of them are finished"
     blocks: list[Text | Table] = [
         Text(plan.about or "The plan does not say."),
+        Text(plan.label()),
         Text(f"{len(plan.arms)} arms, each repeated {plan.repeats} times: {count} experiments, of which {state}."),
         Text("Statistics that the plan named before anything ran:"),
         Table(("name", "what it is"), [(name, description(name)) for name in plan.statistics]),
@@ -99,24 +101,40 @@ def _repeating(plan: StudyPlan, outcomes: list[Outcome]) -> Section:
     versions = sorted({(name, version) for each in outcomes for name, version in each.versions.items()})
     common = {name: value for name, value in outcomes[0].settings.items() if name != "experiment.seed"}
     shared = {n: v for n, v in common.items() if all(each.settings.get(n) == v for each in outcomes)}
-    arms = [(arm, ", ".join(f"{k} = {v}" for k, v in changes.items()) or "-") for arm, changes in plan.arms.items()]
+    arms = [(arm, _own(plan, arm), _departures(plan, arm)) for arm in plan.arms]
     return Section(
         "Repeating it",
         (
             Table(("program", "version"), versions),
             Text(f"Preset {plan.preset}, scale {plan.scale}, seeds 1 to {plan.repeats}. What the arms change:"),
-            Table(("arm", "settings"), arms),
+            Table(("arm", "settings", "departures from the paper"), arms),
             Text("What all experiments have in common:"),
             Table(("setting", "value"), [(name, str(value)) for name, value in shared.items()]),
         ),
     )
 
 
+def _own(plan: StudyPlan, arm: str) -> str:
+    """What an arm sets, and what it changes when."""
+    own = [f"{name} = {value}" for name, value in plan.arms[arm].items() if name != "changes"]
+    for change in plan.changes(arm):
+        values = [f"{name} = {value}" for name, value in change.set.items()]
+        own.append(f"{', '.join([*values, *(['weights reset'] if change.reset_weights else [])])} {change.moment}")
+    return "; ".join(own) or "-"
+
+
+def _departures(plan: StudyPlan, arm: str) -> str:
+    return ", ".join(departures(plan.settings_of(arm, 1))) or "none"
+
+
 FOLDER = "report"
 
 
-def write_report(place: Path, out: Path | None = None) -> Path:
-    """Write the report of an experiment or a study, and return the path of the page."""
+def write_report(place: Path, out: Path | None = None, *, published: bool = False) -> Path:
+    """Write the report of an experiment or a study, and return the path of the page.
+
+    With `published`, results that the plan of a study quotes are drawn even if they are of other data.
+    """
     is_study = (place / PLAN).is_file()
     if not is_study and not (place / "experiment.json").is_file():
         raise PopulationFormatError(
@@ -125,7 +143,11 @@ def write_report(place: Path, out: Path | None = None) -> Path:
     folder = out if out is not None else place / FOLDER
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        document = study_document(place, folder) if is_study else experiment_document(Experiment.open(place), folder)
+        document = (
+            study_document(place, folder, published)
+            if is_study
+            else experiment_document(Experiment.open(place), folder)
+        )
         page = folder / "report.html"
         for path, text in ((folder / "report.md", markdown(document)), (page, html_page(document, folder))):
             write_atomic(path, text.encode())
