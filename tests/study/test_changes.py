@@ -1,5 +1,7 @@
 """Changes that a plan makes in running experiments: when they come, by which clock, and how they are compared."""
 
+from importlib import import_module
+
 import msgspec
 import pytest
 
@@ -110,8 +112,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    for module in ("genepool.analysis.spending.time", "genepool.study.records.time"):
-        monkeypatch.setattr(module, clock)
+    for module in ("genepool.analysis.spending", "genepool.study.records"):
+        monkeypatch.setattr(import_module(module), "time", clock)
     return clock
 
 
