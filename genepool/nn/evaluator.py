@@ -139,14 +139,16 @@ class TorchEvaluator:
         if (fault := self.limits.fault(size)) is not None:
             raise ModelTooLargeError(fault)
         needed = requirements.memory + extra
-        over = f"training needs up to {_gib(needed)}, over the"
         if self._memory is not None and needed > self._memory:
             raise ModelTooLargeError(
-                f"{over} {_gib(self._memory)} that are this worker's share of the machine's memory; let fewer workers "
-                "share it, or give this one more with --memory."
+                f"training needs up to {_gib(needed)}, over the {_gib(self._memory)} that are this worker's share of "
+                "the machine's memory; let fewer workers share it, or give this one more with --memory."
             )
         if self.limits.memory is not None and needed > self.limits.memory:
-            raise ModelTooLargeError(f"{over} limit of {_gib(self.limits.memory)}; raise limits.memory.")
+            raise ModelTooLargeError(
+                f"training needs up to {_gib(needed)}, over the limit of {_gib(self.limits.memory)}; "
+                "raise limits.memory."
+            )
 
     def _inherit(self, model: Model, request: TrainingRequest, training: TrainingRun) -> Inheritance:
         parents = [from_bytes(weights) for weights in request.inherited]
