@@ -63,12 +63,12 @@ def dots(history: History) -> list[Dot]:
     return found
 
 
-def four_ancestors(history: History, identity: str, tested: Mapping[str, float]) -> list[Diagram]:
+def four_ancestors(rows: Mapping[str, Row], identity: str, tested: Mapping[str, float]) -> list[Diagram]:
     """The individual and up to three of its ancestors: the first one, and two evenly between, tested ones if possible.
 
     `tested` has test accuracies by ID.
     """
-    line = [row for row in ancestors(history.rows, identity) if row.result is not None]
+    line = [row for row in ancestors(rows, identity) if row.result is not None]
     shown = [line[0], *_between(line, tested), line[-1]] if len(line) > 1 else line
     places = sorted({round(i * (len(shown) - 1) / 3) for i in range(4)}) if shown else []
     chosen = [shown[place] for place in places]

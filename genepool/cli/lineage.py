@@ -79,7 +79,7 @@ def replay(
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
     data = prepare(source)
-    drawn = four_ancestors(history, identity, known_test_accuracies(experiment)) if test else []
+    drawn = four_ancestors(history.rows, identity, known_test_accuracies(experiment)) if test else []
     untested = {network.id for network in drawn if network.test is None}
     links = []
     for link in repeat(experiment, history, identity, experiment.evaluators(data, device), data.image):

@@ -5,12 +5,15 @@ import re
 import shutil
 
 import pytest
+from msgspec import Raw
 
-from genepool.analysis import ancestors, four_ancestors
+from genepool.analysis import Row, four_ancestors
+from genepool.dna import codec
 from genepool.experiment import Experiment, best_network, choose_best
-from genepool.population import State
+from genepool.population import Birth, Individual, Result, State
 from genepool.study import known_test_accuracies
 from tests.support.in_process import evolved, genepool
+from tests.support.networks import chain, conv
 
 LABEL = re.compile(r"<!-- (test [\d.]+ %|not tested) -->")
 """matplotlib writes each text of an SVG as a comment before its outlines."""
@@ -18,8 +21,8 @@ LABEL = re.compile(r"<!-- (test [\d.]+ %|not tested) -->")
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """An experiment whose best has dead ancestors, since more than three individuals led to it."""
-    settings = ("population.size=3", "training.steps=20", "budget.individuals=30", "experiment.seed=2")
+    """An experiment whose best has dead ancestors: small networks that only train on, so the later the better."""
+    settings = ("population.size=3", "training.steps=20", "budget.individuals=20", "breeding.odds.identity=1")
     return evolved(tmp_path_factory.mktemp("four") / "experiment", *settings)
 
 
@@ -44,7 +47,7 @@ def test_a_report_tests_nothing_and_says_how_to(experiment):
 def test_a_replay_tests_the_four_networks_once_although_their_weights_are_gone(experiment):
     history = experiment.history()
     best = choose_best(experiment, history)
-    shown = [network.id for network in four_ancestors(history, best.id, {})]
+    shown = [network.id for network in four_ancestors(history.rows, best.id, {})]
     assert any(history.rows[name].state is not State.ALIVE for name in shown)
     done = genepool("replay", experiment.path, "--test", "--json")
     assert done.returncode == 0, done.stderr
@@ -72,18 +75,37 @@ def test_a_replay_that_disagrees_tests_only_what_still_has_its_weights(experimen
     assert known_test_accuracies(experiment)
 
 
-def test_tested_ancestors_are_drawn_rather_than_others(experiment):
-    history = experiment.history()
-    best = choose_best(experiment, history).id
-    line = [row.id for row in ancestors(history.rows, best)]
-    networks = {row.dna.in_a_line(): row.id for row in ancestors(history.rows, best)}
-    ends = {line[0], networks[history.rows[line[0]].dna.in_a_line()], best}
-    between = [name for name in networks.values() if name not in ends]
-    tested = dict.fromkeys(between[-2:], 0.5)
-    assert len(tested) == 2, "the lineage has too few networks for this test"
-    shown = four_ancestors(history, best, tested)
-    assert [network.id for network in shown] == [line[0], *tested, best]
-    assert [network.test for network in shown] == [None, 0.5, 0.5, None]
+def row(number, convolutions):
+    name = f"n{number}"
+    birth = Birth(
+        dna=Raw(codec.encode_in_a_line(chain(*(conv(f"c{i}") for i in range(convolutions))))),
+        parents=(f"n{number - 1}",) if number else (),
+        mutation_seed=0,
+        training_seed=0,
+    )
+    result = Result(id=name, attempt="", fitness=number / 10, metrics={}, files={}, finished=float(number))
+    return Row(individual=Individual(id=name, state=State.DEAD), birth=birth, result=result)
+
+
+LINE = {f"n{number}": row(number, convolutions) for number, convolutions in enumerate([1, 1, 2, 3, 3, 4, 5, 5, 6, 6])}
+"""A lineage, by the number of convolutions of each network."""
+
+
+@pytest.mark.parametrize(
+    ("tested", "shown"),
+    [
+        ("", "n0 n3 n5 n9"),  # evenly spaced new networks
+        ("n2 n4", "n0 n2 n4 n9"),
+        ("n2 n4 n5 n6 n7", "n0 n4 n5 n9"),  # evenly spaced again; n7 is the network of n6
+        ("n5", "n0 n3 n5 n9"),  # one alone does not decide
+        ("n1 n5 n8", "n0 n3 n5 n9"),  # the networks of the first and of the best are there already
+    ],
+)
+def test_tested_ancestors_are_drawn_rather_than_others(tested, shown):
+    known = dict.fromkeys([*tested.split(), "n9"], 0.5)
+    drawn = four_ancestors(LINE, "n9", known)
+    assert [network.id for network in drawn] == shown.split()
+    assert [network.test for network in drawn] == [known.get(network.id) for network in drawn]
 
 
 def test_a_later_best_does_not_make_the_test_of_a_former_one_forgotten(experiment):

@@ -78,7 +78,7 @@ def experiment_figures(
     history: History, best: str, folder: Path, tested: Mapping[str, float], label: str
 ) -> list[Picture]:
     """Draw the progress with four networks, and the ancestry; `tested` has test accuracies by ID."""
-    rows, networks = dots(history), four_ancestors(history, best, tested)
+    rows, networks = dots(history), four_ancestors(history.rows, best, tested)
     write_csv(folder / "progress.csv", Dot._fields, rows)
     draw_ancestors(rows, networks, folder / "progress.png", label)
     draw_tree(rows, best, folder / "ancestry.png", label)
