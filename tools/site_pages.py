@@ -126,7 +126,7 @@ def settings_page() -> str:
     for section, struct in SECTIONS.items():
         names = [name for name in FIELDS if name.startswith(f"{section}.")]
         rows = [(f"`{name}`", meanings()[name], _bounds(FIELDS[name]), *_values(name)) for name in names]
-        header = ("setting", "meaning", "allowed", "paper", "faithful", "laptop")
+        header = ("setting", "meaning", "allowed", *PRESETS)
         parts += [f"## {section}", inspect.cleandoc(struct.__doc__ or ""), _table(header, rows)]
     return "\n\n".join([*parts, "## Departures from the paper", departures_table()])
 
@@ -148,10 +148,9 @@ def _bounds(field: Field) -> str:
     return words + (" or none" if field.optional else "") + ("; *fixed*" if field.fixed else "")
 
 
-def _values(name: str) -> tuple[str, str, str]:
-    paper, *others = (by_name(PRESETS[preset])[name] for preset in ("paper", "faithful", "laptop"))
-    first, second = ("" if value == paper else _shown(value) for value in others)
-    return _shown(paper), first, second
+def _values(name: str) -> tuple[str, ...]:
+    paper, *others = (by_name(settings)[name] for settings in PRESETS.values())
+    return _shown(paper), *("" if value == paper else _shown(value) for value in others)
 
 
 def _shown(value: Any) -> str:
@@ -165,13 +164,13 @@ def _shown(value: Any) -> str:
 def presets_table() -> str:
     """The settings in which the presets differ."""
     rows = [(f"`{name}`", *_values(name)) for name in FIELDS if any(_values(name)[1:])]
-    return _table(("setting", "paper", "faithful", "laptop"), rows)
+    return _table(("setting", *PRESETS), rows)
 
 
 def departures_table() -> str:
     """Every setting that can depart from the paper, with its value in each preset."""
     rows = [(f"`{name}`", meanings()[name], *_values(name)) for name in marked()]
-    return _table(("setting", "departure", "paper", "faithful", "laptop"), rows)
+    return _table(("setting", "departure", *PRESETS), rows)
 
 
 def mutations_table() -> str:
@@ -187,7 +186,7 @@ def mutations_table() -> str:
         )
         for name in names
     ]
-    return _table(("mutation", "what it does", "odds in `paper` and `faithful`", "odds in `laptop`"), rows)
+    return _table(("mutation", "what it does", "odds in all other presets", "odds in `laptop`"), rows)
 
 
 # -- what lies beside the documentation --------------------------------------------------------------------------------

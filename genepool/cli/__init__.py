@@ -2,7 +2,8 @@
 
 run, train         evolve; train one network
 launch             worker, launch: workers on other machines
-study, status      studies; status and report of an experiment
+study, estimate    studies; what they would take
+status             status and report of an experiment
 live               the live view of a run
 dashboard          the page
 best, lineage      the chosen network; its mutations, shown or replayed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options that describe the job."""
 
     directory: Path
+    tasks: int | None
     workers: int | None
     cpus_per_worker: int
     gpus_per_worker: float
@@ -37,7 +39,8 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @click.argument("scheduler", type=click.Choice(["slurm", "k8s", "ssh"]))
 @DIRECTORY
-@click.option("--workers", type=click.IntRange(1), help="Number of workers.  [default: the experiment's setting]")
+@click.option("--workers", type=click.IntRange(1), help="Workers, of a study: per task.  [default: the settings']")
+@click.option("--tasks", type=click.IntRange(1), help="Study: jobs that run it together.  [default: its experiments]")
 @click.option("--cpus-per-worker", default=1, show_default=True, type=click.IntRange(1))
 @click.option("--gpus-per-worker", default=0.0, show_default=True, type=click.FloatRange(0))
 @click.option("--memory", metavar="SIZE", help="The most each worker may use, like 2G.")
@@ -50,10 +53,10 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--submit", is_flag=True, help="Submit the job with sbatch, kubectl or ssh.")
 @click.option("--out", type=FILE, help="Write the job to a file instead of the screen.")
 def launch(scheduler: str, submit: bool, out: Path | None, **given: Any) -> None:
-    """Write a job that starts workers for the experiment in DIR; --submit also submits it.
+    """Write a job that works on the experiment or study in DIR; --submit also submits it.
 
-    DIR must already contain an experiment: `genepool run DIR`, stopped at once, makes one. All workers must see it and
-    this installation of Genepool under the same paths (on Kubernetes, Genepool is in the image).
+    `genepool run DIR` or `genepool study PLAN --out DIR`, stopped at once, creates DIR. All machines must see it, and
+    this installation of Genepool, under the same paths (on Kubernetes, Genepool is in the image).
     """
     from genepool.workers import launch as jobs
 
@@ -67,26 +70,47 @@ def launch(scheduler: str, submit: bool, out: Path | None, **given: Any) -> None
 
 def _request(options: LaunchOptions) -> LaunchRequest:
     from genepool import settings as names
-    from genepool.experiment import Experiment
-    from genepool.workers import LaunchRequest, WorkerOptions
+    from genepool.study import PLAN
+    from genepool.workers import LaunchRequest
 
-    settings = Experiment.open(options.directory).settings()
+    directory, of_study = options.directory.resolve(), (options.directory / PLAN).exists()
+    memory = names.size(options.memory) if options.memory else None
+    own: dict[str, Any] = {"memory": memory, "data_dir": options.data_dir, "device": options.device}
+    words, tasks, workers, memory = (_study if of_study else _workers)(directory, options, own)
     return LaunchRequest(
-        worker=WorkerOptions(
-            directory=str(options.directory.resolve()),
-            number=0,
-            device=options.device,
-            data_dir=str(options.data_dir.resolve()) if options.data_dir else None,
-            memory=names.size(options.memory) if options.memory else None,
-            threads=options.cpus_per_worker,
-        ),
-        workers=options.workers or settings.workers.number(settings.population.size) or 1,
-        gpus=options.gpus_per_worker,
+        directory=str(directory),
+        words=tuple(words),
+        numbered=not of_study,
+        tasks=tasks,
+        cpus=workers * options.cpus_per_worker,
+        gpus=workers * options.gpus_per_worker,
+        memory=memory,
         seconds=int(names.seconds(options.time_limit)) if options.time_limit else None,
         hosts=tuple(host for host in options.hosts.split(",") if host),
         image=options.image,
         claim=options.claim,
     )
+
+
+def _workers(directory: Path, options: LaunchOptions, own: dict[str, Any]) -> tuple[list[str], int, int, int | None]:
+    """The arguments of a worker, the number of tasks, and the workers and the memory of a task."""
+    from genepool.experiment import Experiment
+    from genepool.study import wanted_workers
+    from genepool.workers import WorkerOptions
+
+    own["data_dir"] = str(own["data_dir"].resolve()) if own["data_dir"] else None
+    words = WorkerOptions(directory=str(directory), number=0, threads=options.cpus_per_worker, **own).words()
+    return words, options.workers or wanted_workers(Experiment.open(directory).settings()) or 1, 1, own["memory"]
+
+
+def _study(directory: Path, options: LaunchOptions, own: dict[str, Any]) -> tuple[list[str], int, int, int | None]:
+    """The same for a driver of a study."""
+    from genepool.study import StudyRun, read_study, wanted_workers
+
+    plan, _ = read_study(directory)
+    workers = options.workers or max(wanted_workers(plan.settings_of(arm, 1)) or 1 for arm in plan.arms)
+    run = StudyRun(workers=workers, **own)
+    return run.words(directory), options.tasks or len(plan.runs()), workers, run.memory_of_all()
 
 
 @click.command()
@@ -95,11 +119,10 @@ def _request(options: LaunchOptions) -> LaunchRequest:
 @DEVICE
 @MEMORY
 @PLUGIN
-@click.option(
-    "--number", type=click.IntRange(0), help="Number that selects random numbers and the GPU.  [default: random]"
-)
+@click.option("--number", type=click.IntRange(0), help="Selects random numbers and the GPU.  [default: random]")
 @THREADS
 @click.option("--pool-size", default=1, hidden=True, help="Workers started together on this machine.")
+@click.option("--per-gpu", type=int, hidden=True, help="Workers that share one GPU.")
 @click.option("--parent", type=int, hidden=True, help="Stop when this process is gone.")
 @click.option("--exit-code-on-stop", default=0, hidden=True, help="Exit code after Ctrl-C or SIGTERM.")
 def worker(directory: Path, data_dir: Path | None, memory: str | None, exit_code_on_stop: int, **given: Any) -> None:
@@ -108,8 +131,6 @@ def worker(directory: Path, data_dir: Path | None, memory: str | None, exit_code
     Without --memory the worker may use the free memory divided by the number of cores, as if one worker per core were
     started.
     """
-    import secrets
-
     from genepool.experiment import Experiment, run_worker
     from genepool.settings import size
     from genepool.workers import WorkerOptions, memory_per_worker, require_memory
@@ -126,5 +147,4 @@ def worker(directory: Path, data_dir: Path | None, memory: str | None, exit_code
         Experiment.open(directory).source(data_dir, progress)
     ended = run_worker(options)
     click.echo(f"The worker stops: {ended.reason}.", err=True)
-    if ended.stop_requested:
-        sys.exit(exit_code_on_stop)
+    sys.exit(exit_code_on_stop if ended.stop_requested else 0)

@@ -43,7 +43,7 @@ class TrainOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--parent", type=FILE, help="Weights of a parent, inherited where they fit.")
 @click.option("--out", type=FILE, help="Write the trained weights here.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the weights and the batches.")
-@click.option("--preset", default="paper", show_default=True, help="laptop, faithful or paper.")
+@click.option("--preset", default="paper", show_default=True, help="laptop, faithful, lab or paper.")
 @SET
 @DEVICE
 @THREADS

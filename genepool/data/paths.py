@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from genepool.errors import DataError, shown
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write or replace a file; on failure, the old file stays and no new one appears."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # Not by the process's number alone: containers on several machines may have the same one.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         temporary.write_bytes(data)
         temporary.replace(path)

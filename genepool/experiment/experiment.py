@@ -20,7 +20,7 @@ from genepool.experiment.versions import VersionedSettings
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State, is_available, read_manifest
 from genepool.registry import load
 from genepool.settings import Settings, changed, fixed_and_tunable, from_values, to_values
-from genepool.workers import LocalPool, PoolOptions, RayOptions, WorkerPool
+from genepool.workers import LocalPool, PoolOptions, PoolShare, RayOptions, WorkerPool
 
 if TYPE_CHECKING:
     from genepool.analysis import Ancestor, Interval, Point, Row, Status
@@ -178,10 +178,12 @@ class Experiment(VersionedSettings):
         memory: int | None = None,
         plugins: Iterable[str] = (),
         ray: RayOptions | None = None,
+        share: PoolShare = PoolShare(),  # noqa: B008 - a frozen value
     ) -> WorkerPool:
         """Workers for this experiment, on this machine or on a Ray cluster; none is started yet.
 
         Each may use `memory` bytes, by default an equal share of what is free. Plugins are modules or .py files.
+        Several pools that run side by side each have a share.
         """
         settings = self.settings()
         options = PoolOptions(
@@ -193,6 +195,7 @@ class Experiment(VersionedSettings):
             data_dir=data_dir,
             memory=memory,
             plugins=tuple(plugins),
+            share=share,
         )
         if ray is None:
             return LocalPool(options)

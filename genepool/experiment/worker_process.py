@@ -72,8 +72,9 @@ def final_phase_threads(options: WorkerOptions) -> int:
     """Threads in the final phase: the first of every few workers gets the threads of all of them, the others none."""
     if options.pool_size == 1:
         return 1
-    few = min(MOST_THREADS, options.pool_size - options.number, os.cpu_count() or 1)
-    return 0 if options.number % MOST_THREADS else max(1, few)
+    place = options.number % options.pool_size  # numbers of a second pool do not begin at 0
+    few = min(MOST_THREADS, options.pool_size - place, os.cpu_count() or 1)
+    return 0 if place % MOST_THREADS else max(1, few)
 
 
 def _images(experiment: Experiment, options: WorkerOptions) -> images.Dataset:

@@ -58,7 +58,7 @@ class MovingVariances:
         values = {f"vertex_{name}": batch * size.height * size.width for name, size in sizes.items()}
         layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, Activation)}
         self._variances: list[Tensor] = [layer.running_var for layer in layers.values()]
-        self._factors = [values[name] / (values[name] - 1) for name in layers]
+        self._factors = [values[name] / max(1, values[name] - 1) for name in layers]
 
     def to_unbiased(self) -> None:
         """Call this before the first step."""

@@ -1,7 +1,10 @@
 """Studies: plans of experiments (arms and repeats), and their outcomes.
 
 plan         a TOML file with arms, repeats and scales
-run          the experiments, one after another
+run          a study in a folder: its plan and its outcomes
+schedule     which experiments a driver serves; progress
+serve        one experiment, served by a driver
+lease        the drivers of a study, and which of them leads an experiment
 records      the individuals that set a validation record
 estimate     what a plan would take
 outcome      the result of one experiment
@@ -13,16 +16,21 @@ plots/       figures, with matplotlib
 from genepool.study.estimate import ArmEstimate, Estimate, estimate_study
 from genepool.study.outcome import Outcome, known_test_accuracies, read_outcome
 from genepool.study.plan import Point, StudyPlan, narrowed, read_plan, shipped_plans
-from genepool.study.run import begin_study, path_of, read_study, run_study
+from genepool.study.run import PLAN, begin_study, path_of, read_study, run_study
+from genepool.study.schedule import StudyProgress
+from genepool.study.serve import StudyRun, wanted_workers
 from genepool.study.statistics import Line, description, findings, lines
 
 __all__ = [
+    "PLAN",
     "ArmEstimate",
     "Estimate",
     "Line",
     "Outcome",
     "Point",
     "StudyPlan",
+    "StudyProgress",
+    "StudyRun",
     "begin_study",
     "description",
     "estimate_study",
@@ -35,5 +43,6 @@ __all__ = [
     "read_study",
     "run_study",
     "shipped_plans",
+    "wanted_workers",
     "known_test_accuracies",
 ]

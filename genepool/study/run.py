@@ -1,12 +1,16 @@
-"""Run a study: its experiments one after another, each with all workers of this machine.
+"""A study in a folder: its plan, its experiments, their outcomes.
 
-A study that was stopped continues where it was when it is started again.
+    <study>/plan.json                    written before anything runs
+    <study>/<arm>/seed-<number>/         an experiment; it is finished when it has an outcome.json
+
+A study that was stopped or killed continues when it is started again. Several processes on several machines can run it
+at the same time: see schedule.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,46 +20,73 @@ from genepool.data import write_atomic
 from genepool.errors import SettingsError, shown
 from genepool.experiment import Experiment, best_network
 from genepool.settings import by_name
+from genepool.study.lease import Driver
 from genepool.study.outcome import Outcome, around, curve, read_outcome, splits, useful, write_outcome
 from genepool.study.plan import StudyPlan, check_plan
 from genepool.study.records import Follower, forget_weights, read_changes, records
+from genepool.study.schedule import Look, Scheduler
+from genepool.study.serve import Planned, StudyRun
+from genepool.workers import memory_per_pool
 
 if TYPE_CHECKING:
     from genepool.data import Source
 
-EVERY = 0.2
-"""Seconds between two looks: an individual that sets a record may be dead, and its weights gone, soon after."""
 PLAN = "plan.json"
-Look = Callable[[str, Experiment], None]
-"""Receives the position in the study and the current experiment."""
 
 
-def run_study(plan: StudyPlan, folder: Path, *, data_dir: Path | None, device: str, look: Look) -> list[Outcome]:
-    """Run the experiments that have no outcome yet; return all outcomes in the plan's order."""
+def run_study(plan: StudyPlan, folder: Path, run: StudyRun, look: Look) -> list[Outcome]:
+    """Run the experiments that have no outcome yet, with other drivers if there are any; return all outcomes.
+
+    KeyboardInterrupt after Ctrl-C or SIGTERM: trainings are handed over, and the next driver continues.
+    """
     begin_study(plan, folder)
-    outcomes = []
-    for number, (arm, seed) in enumerate(plan.runs(), start=1):
-        path = path_of(folder, arm, seed)
-        outcome = read_outcome(path)
-        if outcome is None:
-            experiment = Experiment.create(path, plan.settings_of(arm, seed))
-            source = experiment.source(data_dir)
-            where = f"{number} of {len(plan.runs())}: {arm}, seed {seed}"
-            follower = Follower(experiment, plan.changes(arm))
-            experiment.run(
-                device=device,
-                data_dir=data_dir,
-                look=partial(_look, follower, partial(look, where, experiment)),
-                every=EVERY,
-            )
-            outcome = _close(experiment, arm, seed, source, device, len(plan.changes(arm)))
-        outcomes.append(outcome)
-    return outcomes
+    planned = [_planned(plan, folder, arm, seed, run) for arm, seed in plan.runs()]
+    if not all(one.finished for one in planned):
+        if run.ray is None:
+            _prepare_images(planned, run)
+            run = msgspec.structs.replace(run, room=memory_per_pool(run.parallel))
+        lease = max(one.settings.population.lease for one in planned)
+        with _joined(run), Driver(folder, lease) as driver:
+            Scheduler(planned, driver, run).work(look)
+    found = [read_outcome(one.path) for one in planned]
+    return [outcome for outcome in found if outcome is not None]
 
 
-def _look(follower: Follower, look: Callable[[], None]) -> None:
-    follower.look()
-    look()
+def _planned(plan: StudyPlan, folder: Path, arm: str, seed: int, run: StudyRun) -> Planned:
+    path = path_of(folder, arm, seed)
+    changes = plan.changes(arm)
+    return Planned(
+        key=str(path.relative_to(folder)),
+        path=path,
+        settings=plan.settings_of(arm, seed),
+        follow=lambda experiment: Follower(experiment, changes).look,
+        close=lambda experiment: _close(
+            experiment, arm, seed, experiment.source(run.data_dir), run.device, len(changes)
+        ),
+    )
+
+
+def _prepare_images(planned: list[Planned], run: StudyRun) -> None:
+    """Prepare all images once, and not by all workers at the same time; bad ones are reported here."""
+    from genepool.data import prepare
+
+    for data in {one.settings.data for one in planned if not one.finished}:
+        prepare(data.open(run.data_dir))
+
+
+@contextmanager
+def _joined(run: StudyRun) -> Iterator[None]:
+    """Join the Ray cluster that all experiments share."""
+    if run.ray is None:
+        yield
+        return
+    from genepool.workers.ray import join
+
+    ray = join(run.ray.address)
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 def path_of(folder: Path, arm: str, seed: int) -> Path:
@@ -84,8 +115,12 @@ def begin_study(plan: StudyPlan, folder: Path) -> None:
             known = msgspec.json.decode(path.read_bytes(), type=StudyPlan)
         except msgspec.MsgspecError:
             raise SettingsError(f"'{shown(path)}' is damaged; choose another folder.") from None
-        if _fixed(known) != _fixed(plan) or any(plan.arms.get(arm) != was for arm, was in known.arms.items()):
+        if _fixed(known) != _fixed(plan) or any(plan.arms.get(arm, was) != was for arm, was in known.arms.items()):
             raise SettingsError(f"'{shown(folder)}' holds a study with another plan; choose another folder.")
+        # Of several drivers, some may run only a part of the study.
+        plan = msgspec.structs.replace(plan, repeats=max(plan.repeats, known.repeats), arms={**known.arms, **plan.arms})
+        if plan == known:
+            return
     write_atomic(path, msgspec.json.format(msgspec.json.encode(plan), indent=2))
 
 

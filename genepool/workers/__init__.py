@@ -11,17 +11,28 @@ What a worker does is in experiment/worker_process.py. No pool holds state that 
 
 from genepool.workers.launch import LaunchRequest
 from genepool.workers.local import LocalPool
-from genepool.workers.options import PoolOptions, RayOptions, WorkerFunctions, WorkerOptions
-from genepool.workers.pool import WorkerPool, memory_per_worker, number_of_workers, require_memory
+from genepool.workers.options import STOPPED, PoolOptions, PoolShare, RayOptions, WorkerFunctions, WorkerOptions
+from genepool.workers.pool import (
+    RESERVE,
+    WorkerPool,
+    memory_per_pool,
+    memory_per_worker,
+    number_of_workers,
+    require_memory,
+)
 
 __all__ = [
+    "RESERVE",
+    "STOPPED",
     "LaunchRequest",
     "LocalPool",
     "PoolOptions",
+    "PoolShare",
     "RayOptions",
     "WorkerFunctions",
     "WorkerOptions",
     "WorkerPool",
+    "memory_per_pool",
     "memory_per_worker",
     "number_of_workers",
     "require_memory",

@@ -1,7 +1,8 @@
 """Jobs that start workers through a cluster's own scheduler: a Slurm job array, a Kubernetes Indexed Job, ssh.
 
-Each job is a text that runs `genepool worker` several times, with numbers from 0. It contains no secrets: clusters take
-credentials from their own files, or from the environment of the user who submits the job.
+Each job is a text that runs a command several times: `genepool worker` for an experiment, with numbers from 0, or
+`genepool study` for a study, whose tasks divide the experiments. It contains no secrets: clusters take credentials from
+their own files, or from the environment of the user who submits the job.
 """
 
 from __future__ import annotations
@@ -20,39 +21,40 @@ from pathlib import Path
 import msgspec
 
 from genepool.errors import EngineError, SettingsError, StorageError, shown
-from genepool.workers.options import WorkerOptions
+from genepool.workers.options import STOPPED
 
-STOPPED = 75
-"""The exit code of a worker that was stopped and has handed over its training: start it again."""
 NOTICE = 90
 """Seconds between the request to stop and the end of a worker: enough for a checkpoint."""
 
 
 class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The workers that a scheduler is to start."""
+    """The tasks that a scheduler is to start: workers of an experiment, or drivers of a study."""
 
-    worker: WorkerOptions
-    """What all of them have in common; its directory has the same path wherever they run."""
-    workers: int
+    directory: str
+    """The experiment or study; it has the same path wherever they run."""
+    words: tuple[str, ...]
+    """The arguments of `genepool` that all of them have in common."""
+    numbered: bool
+    """Whether a task also has its number as an argument."""
+    tasks: int
+    cpus: int = 1
+    """Cores per task."""
     gpus: float = 0.0
-    """GPUs per worker."""
+    """GPUs per task."""
+    memory: int | None = None
+    """Bytes per task."""
     seconds: int | None = None
-    """The scheduler ends and requeues a worker after this time."""
+    """The scheduler ends and requeues a task after this time."""
     python: str = sys.executable
     hosts: tuple[str, ...] = ()
     image: str = ""
     claim: str = ""
 
     def __post_init__(self) -> None:
-        if self.workers < 1 or self.worker.threads < 1 or self.gpus < 0:
+        if self.tasks < 1 or self.cpus < 1 or self.gpus < 0:
             raise SettingsError("--workers and --cpus-per-worker must be at least 1; --gpus-per-worker at least 0.")
-        if not all(text.isprintable() for text in self.worker.words()):
+        if not all(text.isprintable() for text in self.words):
             raise SettingsError(f"'{shown(self.directory)}' cannot be written in a script; rename the directory.")
-
-    @property
-    def directory(self) -> str:
-        """The experiment's directory."""
-        return self.worker.directory
 
     @property
     def name(self) -> str:
@@ -60,7 +62,7 @@ class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
         return f"genepool-{re.sub('[^a-z0-9]+', '-', Path(self.directory).name.lower()).strip('-')[:40] or 'run'}"
 
     def integer_gpus(self, scheduler: str) -> int:
-        """The GPUs per worker, for schedulers that do not share a GPU between jobs."""
+        """The GPUs per task, for schedulers that do not share a GPU between jobs."""
         if self.gpus != math.floor(self.gpus):
             raise SettingsError(
                 f"{scheduler} assigns integer numbers of GPUs, not {self.gpus:g}; use 0 or 1, or share GPUs with Ray."
@@ -130,17 +132,17 @@ def slurm(request: LaunchRequest) -> str:
     log = f"{request.directory}/logs/slurm-".replace("%", "%%")
     options = [
         f"--job-name={request.name}",
-        f"--array=0-{request.workers - 1}",
+        f"--array=0-{request.tasks - 1}",
         "--ntasks=1",
-        f"--cpus-per-task={request.worker.threads}",
+        f"--cpus-per-task={request.cpus}",
         *([f"--gres=gpu:{gpus}"] if gpus else []),
-        *([f"--mem={_mebibytes(request.worker.memory)}M"] if request.worker.memory else []),
+        *([f"--mem={_mebibytes(request.memory)}M"] if request.memory else []),
         *([f"--time={_slurm_time(request.seconds)}", f"--signal=TERM@{NOTICE}"] if request.seconds else []),
         "--requeue",
         "--open-mode=append",
         f'--output="{log}%A-%a.log"',
     ]
-    command = _line(["srun", *_worker(request, number="$SLURM_ARRAY_TASK_ID")])
+    command = _line(["srun", *_task(request, number="$SLURM_ARRAY_TASK_ID")])
     script = _SLURM.format(command=command, stopped=STOPPED, ended=_ENDED)
     return "\n".join(["#!/bin/bash", *(f"#SBATCH {line}" for line in options), "", script])
 
@@ -160,10 +162,10 @@ def kubernetes(request: LaunchRequest) -> str:
             "Kubernetes needs --image (which contains Genepool) and --claim (a volume that the pods share)."
         )
     gpus = request.integer_gpus("Kubernetes")
-    command = ["python", *_worker(request, number="$(WORKER)")[1:]]
+    command = ["python", *_task(request, number="$(WORKER)")[1:]]
     limits = {"nvidia.com/gpu": str(gpus)} if gpus else {}
-    if request.worker.memory:
-        limits["memory"] = f"{_mebibytes(request.worker.memory)}Mi"
+    if request.memory:
+        limits["memory"] = f"{_mebibytes(request.memory)}Mi"
     container = {
         "name": "worker",
         "image": request.image,
@@ -179,7 +181,7 @@ def kubernetes(request: LaunchRequest) -> str:
             {"name": "OMP_NUM_THREADS", "value": "1"},
         ],
         "resources": {
-            "requests": {"cpu": str(request.worker.threads), **limits},
+            "requests": {"cpu": str(request.cpus), **limits},
             **({"limits": limits} if limits else {}),
         },
         "volumeMounts": [{"name": "experiment", "mountPath": str(Path(request.directory).parent)}],
@@ -187,8 +189,8 @@ def kubernetes(request: LaunchRequest) -> str:
     codes = {"containerName": "worker", "operator": "In"}
     spec = {
         "completionMode": "Indexed",
-        "completions": request.workers,
-        "parallelism": request.workers,
+        "completions": request.tasks,
+        "parallelism": request.tasks,
         "backoffLimitPerIndex": 1000,
         "podFailurePolicy": {
             "rules": [
@@ -237,7 +239,7 @@ def _nested(value: object) -> bool:
 # -- ssh ---------------------------------------------------------------------------------------------------------------
 
 _SSH = """#!/bin/bash
-# Starts {workers} workers over ssh and restarts those that die; `bash FILE stop` stops them.
+# Starts {tasks} tasks over ssh and restarts those that die; `bash FILE stop` stops them.
 # Uses your own ssh keys and settings, without prompting.
 hosts=({hosts})
 for number in $(seq 0 {last}); do
@@ -247,7 +249,7 @@ for number in $(seq 0 {last}); do
     ssh -n -o BatchMode=yes "$host" "kill -TERM \\$(cat '$note.pid')"
   else
     ssh -n -o BatchMode=yes "$host" "nohup setsid sh -c {loop} $number '$note' >> '$note.log' 2>&1 < /dev/null &"
-  fi || echo "worker $number: ssh to $host failed" >&2
+  fi || echo "task $number: ssh to $host failed" >&2
 done
 """
 _LOOP = """echo $$ > "$1.pid"
@@ -273,10 +275,10 @@ def ssh(request: LaunchRequest) -> str:
         raise SettingsError(f"'{shown(request.directory)}' cannot be written in a script; rename the directory.")
     if request.gpus:
         raise SettingsError("ssh does not assign GPUs; leave --gpus-per-worker out: workers use a host's GPUs in turn.")
-    loop = _LOOP.format(command=_line(_worker(request, number="$0")))
+    loop = _LOOP.format(command=_line(_task(request, number="$0")))
     return _SSH.format(
-        workers=request.workers,
-        last=request.workers - 1,
+        tasks=request.tasks,
+        last=request.tasks - 1,
         hosts=" ".join(shlex.quote(host) for host in request.hosts),
         logs=shlex.quote(f"{request.directory}/logs"),
         # Quoted for the host's shell, and escaped because the script has it between double quotes.
@@ -287,10 +289,10 @@ def ssh(request: LaunchRequest) -> str:
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
-def _worker(request: LaunchRequest, number: str) -> list[str]:
-    """The command of one worker."""
-    stop = ["--exit-code-on-stop", str(STOPPED)]
-    return [request.python, "-m", "genepool", *request.worker.words(), *stop, "--number", number]
+def _task(request: LaunchRequest, number: str) -> list[str]:
+    """The command of one task."""
+    own = ["--exit-code-on-stop", str(STOPPED), *(["--number", number] if request.numbered else [])]
+    return [request.python, "-m", "genepool", *request.words, *own]
 
 
 def _line(words: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from genepool.errors import GenepoolError
-from genepool.workers.options import PoolOptions, WorkerOptions
+from genepool.workers.options import STOPPED, PoolOptions, WorkerOptions
 from genepool.workers.pool import WorkerPool, memory_per_worker, number_of_workers, that_fit
 
 DONE, BAD_INPUT = 0, 2
@@ -62,27 +62,28 @@ class LocalPool(WorkerPool):
 
     def __init__(self, options: PoolOptions) -> None:
         """Refuse workers that would not fit into memory, or start fewer of a derived number; none is started yet."""
-        self.count = number_of_workers(options.count, options.per_gpu, options.device)
-        if options.is_derived:
-            self.count = that_fit(self.count, options.memory)
+        self.count = _count(options)
         self._options = WorkerOptions(
             directory=str(options.directory),
             number=0,
             device=options.device,
             data_dir=str(options.data_dir) if options.data_dir else None,
-            memory=memory_per_worker(options.memory, self.count),
+            memory=memory_per_worker(options.memory, self.count, options.share.memory),
             pool_size=self.count,
+            per_gpu=_per_gpu(options, self.count),
             parent=os.getpid(),
             plugins=options.plugins,
         )
-        self._logs = options.directory / "logs"
+        self._first, self._logs = options.share.series * self.count, options.directory / "logs"
         self._children: list[Child] = []
 
-    def _start(self) -> None:
+    def start(self) -> None:
         self._logs.mkdir(exist_ok=True)
         # -P: with -m alone, Python would also import modules from the current folder, which may hold anything.
         base = [sys.executable, "-P", "-m", "genepool", *self._options.words()]
-        for number in range(self.count):
+        # A scheduler signals all processes of a job: a worker that was stopped is not one that has no more to do.
+        base += ["--exit-code-on-stop", str(STOPPED)]
+        for number in range(self._first, self._first + self.count):
             self._children.append(Child([*base, "--number", str(number)], self._logs / f"worker-{number}.log"))
 
     def running(self) -> int:
@@ -94,7 +95,7 @@ class LocalPool(WorkerPool):
         """How often a worker was started again."""
         return sum(child.restarts for child in self._children)
 
-    def _tend(self) -> bool:
+    def tend(self) -> bool:
         for child in self._children:
             code = child.process.poll()
             if code is None or code == DONE:
@@ -120,3 +121,22 @@ class LocalPool(WorkerPool):
         for child in self._children:
             if child.process.poll() is None:
                 child.process.send_signal(number)
+
+
+def _count(options: PoolOptions) -> int:
+    """The number of workers: the one in the options, or the pool's share of the machine."""
+    count = number_of_workers(options.count, options.per_gpu, options.device)
+    if options.count is None:
+        count = max(1, count // options.share.pools)
+    count = min(count, options.share.most or count)
+    return that_fit(count, options.memory, options.share.memory) if options.is_derived else count
+
+
+def _per_gpu(options: PoolOptions, count: int) -> int | None:
+    """The workers of all pools that share a GPU; None: this is the only pool."""
+    if options.share.pools == 1 or options.device == "cpu":
+        return None
+    from genepool.nn import gpus
+
+    found = gpus(options.device)
+    return -(-count * options.share.pools // found) if found else None

@@ -12,6 +12,9 @@ import msgspec
 from genepool import __version__
 from genepool.registry import named_by_environment
 
+STOPPED = 75
+"""The exit code of a process that was stopped and has handed over its trainings: start it again."""
+
 
 class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The Ray cluster to join, and what each worker reserves there."""
@@ -28,6 +31,19 @@ class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
         return {name: amount for name, amount in (("CPU", self.cpus), ("GPU", self.gpus)) if amount}
 
 
+class PoolShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What one of several pools that run side by side may use; the default is everything."""
+
+    pools: int = 1
+    """Pools that divide the cores, or the places of a Ray cluster."""
+    most: int | None = None
+    """The most workers; None: no limit."""
+    memory: int | None = None
+    """Bytes for all its workers together; None: what is free when the pool is made."""
+    series: int = 0
+    """Selects the numbers of its workers: other pools of the same experiment need other ones."""
+
+
 class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The workers to start for one run."""
 
@@ -42,6 +58,7 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory: int | None = None
     """Bytes per worker; None: an equal share of the free memory."""
     plugins: tuple[str, ...] = ()
+    share: PoolShare = PoolShare()
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +90,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
         given: dict[str, object] = {
             "--parent": self.parent,
             "--pool-size": self.pool_size if self.pool_size > 1 else None,
+            "--per-gpu": self.per_gpu,
             "--device": self.device if self.device != "auto" else None,
             "--data-dir": self.data_dir,
             "--memory": self.memory,

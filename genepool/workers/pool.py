@@ -30,6 +30,8 @@ class WorkerPool(ABC):
     SIGTERM has the effect of Ctrl-C, so that no process manager loses trainings.
     """
 
+    count = 0
+    """The number of workers that it keeps running."""
     _stop_requested = False
     _handler: Any = None
 
@@ -43,11 +45,11 @@ class WorkerPool(ABC):
         """The number of workers at work."""
 
     @abstractmethod
-    def _start(self) -> None:
+    def start(self) -> None:
         """Start the workers."""
 
     @abstractmethod
-    def _tend(self) -> bool:
+    def tend(self) -> bool:
         """Restart workers that died; return whether any worker is left."""
 
     @abstractmethod
@@ -60,8 +62,8 @@ class WorkerPool(ABC):
 
     def work(self, look: Callable[[], None], every: float = 0.5) -> None:
         """Start the workers and wait until all are done, calling `look` every so many seconds."""
-        self._start()
-        while self._tend():
+        self.start()
+        while self.tend():
             if self._stop_requested:
                 raise KeyboardInterrupt
             look()
@@ -110,18 +112,27 @@ def that_fit(workers: int, asked: int | None, within: int | None = None) -> int:
     needed = PROCESS_MEMORY if asked is None else require_memory(asked)
     most = workers if free is None else max(1, share(free, 1) // needed)
     if most < workers:
-        log.warning(
-            "%d workers of at least %s do not fit into the %s of free memory; %d are started instead of a quarter of "
-            "the population.", workers, _gib(needed), _gib(free or 0), most
-        )  # fmt: skip
+        why = f"{workers} workers of at least {_gib(needed)} do not fit into the {_gib(free or 0)} of free memory"
+        log.warning("%s; %d are started.", why, most)
     return min(workers, most)
 
 
-def memory_per_worker(asked: int | None, workers: int) -> int | None:
-    """The bytes that each of several workers on this machine may use: `asked`, or an equal share of what is free."""
+def memory_per_worker(asked: int | None, workers: int, within: int | None = None) -> int | None:
+    """The bytes that each of several workers on this machine may use: `asked`, or an equal share of what is free.
+
+    All of them together get at most `within` bytes, if that is given.
+    """
     from genepool.data import available_memory
 
-    return allowance(asked, available_memory(), workers)
+    return allowance(asked, available_memory() if within is None else within + RESERVE, workers)
+
+
+def memory_per_pool(pools: int) -> int | None:
+    """The bytes for each of several pools on this machine; None if the free memory is unknown."""
+    from genepool.data import available_memory
+
+    free = available_memory()
+    return None if free is None else share(free, pools)
 
 
 def require_memory(asked: int) -> int:

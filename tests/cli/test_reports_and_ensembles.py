@@ -21,8 +21,10 @@ from genepool.evolution import Surroundings
 from genepool.experiment import Experiment, StopCondition
 from genepool.settings import override, preset
 from genepool.study import read_plan, read_study, shipped_plans
+from genepool.study.records import Follower
 from genepool.study.report.experiment import comparison
 from genepool.study.statistics import correlation, sign_test
+from genepool.workers import WorkerPool
 from tests.support.in_process import genepool
 
 INDIVIDUALS = 40
@@ -56,20 +58,48 @@ reset_weights = true
 """
 
 
-def run_here(experiment, *, look, **_) -> None:
-    """One worker in this process, so that the study looks before every step. `test_study.py` has worker processes."""
-    stop, data = StopCondition(experiment), prepare(experiment.source())
+followers: list[Follower] = []
 
-    def reason():
-        look()
-        return stop()
 
-    surroundings = Surroundings(reason_to_stop=reason, budget_use=stop.budget_use)
-    evaluators, limits = experiment.evaluators(data, "cpu"), experiment.child_limits(data)
-    worker = experiment.worker(0, evaluators, surroundings, limits, stop.spent)
-    worker.run()
-    worker.population.close()
-    look()
+class KnownFollower(Follower):
+    """The study's own; the worker asks it to look before every step. `test_study.py` has worker processes."""
+
+    def __init__(self, *args) -> None:
+        super().__init__(*args)
+        followers.append(self)
+
+
+class PoolHere(WorkerPool):
+    """One worker in this process, which spends the whole budget when the study first tends it."""
+
+    restarts, count = 0, 1
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
+
+    def tend(self) -> bool:
+        stop, data = StopCondition(self._experiment), prepare(self._experiment.source())
+
+        def reason():
+            followers[-1].look()
+            return stop()
+
+        surroundings = Surroundings(reason_to_stop=reason, budget_use=stop.budget_use)
+        evaluators, limits = self._experiment.evaluators(data, "cpu"), self._experiment.child_limits(data)
+        worker = self._experiment.worker(0, evaluators, surroundings, limits, stop.spent)
+        worker.run()
+        worker.population.close()
+        followers[-1].look()
+        return False
+
+    def start(self) -> None: ...
+
+    def running(self) -> int:
+        return 0
+
+    def _request_stop(self, patience: float) -> None: ...
+
+    def end(self) -> None: ...
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +108,12 @@ def study(tmp_path_factory) -> Path:
     plan = folder.parent / "plan.toml"
     plan.write_text(PLAN)
     with pytest.MonkeyPatch.context() as within:
-        within.setattr(Experiment, "run", run_here)
+        within.setattr(Experiment, "pool", lambda experiment, **_: PoolHere(experiment))
+        within.setattr("genepool.study.run.Follower", KnownFollower)
         done = genepool("study", plan, "--out", folder)
     assert done.returncode == 0, done.stderr
     before = done.stderr.index("sign-test")
-    assert before < done.stderr.index("1 of 2"), "the statistics are told before anything runs"
+    assert before < done.stderr.index("waiting"), "the statistics are told before anything runs"
     assert "one-sided p" in done.stdout and "FLOPs of all experiments" in done.stdout
     return folder
 
@@ -137,6 +168,15 @@ def test_a_report_is_one_page_that_runs_nothing_and_loads_nothing(study):
     assert "<script" not in text and "&lt;script&gt;" in text and r"\[link\]\(" in text and "http://x" not in text
     for words in ("What was asked", "Lineage of the best", "DenseNet", "Q-Learning", "torch", "seeds 1 to 2"):
         assert words in page and words in text
+
+
+def test_the_report_and_all_its_figures_name_preset_and_departures(study):
+    label = read_study(study)[0].label()
+    assert label.startswith("fashion-mini, preset paper, population 3, 40 steps. Departures from the paper:")
+    assert label in (study / "report" / "report.html").read_text()
+    for name in ("escape", "economy", "progress", "ancestry"):
+        drawn = (study / "report" / f"{name}.svg").read_text()  # texts are comments before their outlines
+        assert "preset paper" in drawn and "Departures from the paper" in drawn, name
 
 
 def test_the_rows_of_a_figure_are_those_of_the_experiment(study):
@@ -273,7 +313,7 @@ def test_shipped_plans_have_both_scales_and_arms_of_equal_budget():
     laptop = read_plan("repeatability")
     hours = sum(laptop.settings_of(arm, seed).budget.time for arm, seed in laptop.runs()) / 3600
     assert laptop.repeats == 5 and hours <= 0.42, "with a margin for starting and testing, half an hour"
-    for scale in ("laptop", "paper"):
+    for scale in ("laptop", "lab", "paper"):
         ten, hundred = (read_plan(name, scale).settings_of("evolution", 1) for name in ("repeatability", "cifar-100"))
         assert msgspec.structs.replace(hundred, data=ten.data) == ten
 

@@ -53,7 +53,7 @@ def test_a_study_that_is_killed_goes_on_and_runs_all_arms_and_repeats_once(plan,
     outcome = folder / "evolution" / "seed-1" / "outcome.json"
     wait_until(outcome.exists)
     os.killpg(process.pid, signal.SIGKILL)
-    assert "1 of 2: evolution, seed 1" in process.communicate()[1]
+    assert "0 done, 1 running, 1 waiting" in process.communicate()[1]
     before = outcome.read_bytes()
     done = genepool(*once, "--json")
     assert done.returncode == 0, done.stderr
@@ -65,12 +65,13 @@ def test_a_study_that_is_killed_goes_on_and_runs_all_arms_and_repeats_once(plan,
 
     report = {path.name: path.read_bytes() for path in (folder / "report").iterdir()}
     again = genepool(*once)  # everything is finished: nothing runs
-    assert again.returncode == 0 and "1 of 2" not in again.stderr and "2 of 2" not in again.stderr
+    assert again.returncode == 0 and "running" not in again.stderr
     assert report == {path.name: path.read_bytes() for path in (folder / "report").iterdir()}
 
-    more = genepool("study", plan, "--out", folder)  # two repeats: the first is not run again
+    more = genepool("study", folder, "--repeats", 2)  # the first is not run again
     assert more.returncode == 0, more.stderr
-    assert "seed 1" not in more.stderr and "3 of 4: evolution, seed 2" in more.stderr
+    assert "seed-1" not in more.stderr, more.stderr
+    assert "2 done, 1 running, 1 waiting" in more.stderr
     assert "random selection" in more.stdout and "±" in more.stdout
 
 

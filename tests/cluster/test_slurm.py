@@ -14,9 +14,11 @@ from genepool.experiment import Experiment
 from genepool.population import FREE, Files
 from genepool.population.directory.archive import read_events
 from genepool.settings import override, preset
+from genepool.study import begin_study, read_plan
 from tests.support.debian_packages import require
 from tests.support.processes import COMMAND, assert_sound, finished, steps_done, training, wait_until, workers_of
 from tests.support.slurm import PACKAGES, PROGRAMS, Slurm
+from tests.support.studies import Study
 
 STEPS = 8_000
 PATIENCE = 300.0
@@ -83,6 +85,39 @@ def test_preempted_workers_are_requeued_and_their_trainings_resumed(slurm, tmp_p
     assert slurm.run("scontrol", "show", "job", job).count("JobState=CANCELLED") == 2
     assert_sound(directory)
     assert not [path for path in directory.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+def test_the_tasks_of_an_array_run_a_study_and_are_requeued(slurm, tmp_path):
+    """One is stopped and requeued, the other is killed and started again: every experiment is finished once."""
+    study = Study(tmp_path, repeats=2, lease=3, steps=1500, individuals=6)
+    begin_study(read_plan(str(study.plan)), study.folder)
+    words = ("launch", "slurm", str(study.folder), "--tasks", "2", "--workers", "1", "--submit")
+    done = subprocess.run([*COMMAND, *words], env=slurm.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + slurm.words()
+    job = done.stdout.split()[-1]
+    jobs = f"{job}_0", f"{job}_1"
+    wait_until(lambda: sum(bool(finished(path)) for path in study.experiments()) >= 2, PATIENCE)
+    known = {path: set(finished(path)) for path in study.experiments()}
+    slurm.run("scancel", "--signal=TERM", jobs[0])
+    wait_until(lambda: state(slurm, jobs[0]) in ("PENDING", ""), PATIENCE)
+    slurm.start_soon(jobs[0])
+    [*_, driver] = drivers_of(study.folder)
+    os.kill(driver, signal.SIGKILL)  # the script starts it again
+    wait_until(lambda: len(list(study.folder.glob("*/*/outcome.json"))) == 4, PATIENCE)
+    wait_until(lambda: not any(state(slurm, one) for one in jobs), PATIENCE)
+    assert all(before <= finished(path).keys() for path, before in known.items())
+    study.assert_complete(4)
+
+
+def drivers_of(folder: Path) -> list[int]:
+    """The processes that run a study, except srun, which has the same words."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if entry.name.isdigit() and b"study" in words and str(folder).encode() in words and b"srun" not in words[0]:
+                found.append(int(entry.name))
+    return found
 
 
 def advanced(directory: Path, steps: int) -> dict[str, str]:

@@ -90,8 +90,7 @@ def test_of_a_derived_number_of_workers_as_many_are_started_as_fit(tmp_path, mon
     pool = experiment.pool(device="cpu")
     assert pool.count == 49
     assert [record.getMessage() for record in caplog.records] == [
-        "250 workers of at least 0.31 GiB do not fit into the 16.00 GiB of free memory; 49 are started instead of a "
-        "quarter of the population."
+        "250 workers of at least 0.31 GiB do not fit into the 16.00 GiB of free memory; 49 are started."
     ]
     assert experiment.pool(device="cpu", memory=5 * GIB).count == 3
     experiment.set({"population.size": 40})

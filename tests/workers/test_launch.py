@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from genepool.cli import cli
 from genepool.experiment import Experiment
 from genepool.settings import override, preset
+from genepool.study import begin_study, read_plan
 from tests.support.processes import steps_done, training, wait_until, workers_of
 
 SECRET = "s3cret-t0ken-of-nobody"
@@ -91,6 +92,50 @@ def test_a_stopped_worker_is_requeued_and_a_dead_one_is_started_again(codes, cod
     assert (tmp_path / "codes").read_text() == ""
     said = (tmp_path / "said").read_text() if (tmp_path / "said").exists() else ""
     assert said == "requeue 7_3\n" * requeued
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    (tmp_path / "plan.toml").write_text(
+        'preset = "faithful"\nrepeats = 1\n[arms.a]\n[arms.b]\n[settings]\ntraining.steps = 20\n'
+        "training.validation_images = 100\nbudget.individuals = 3\nbudget.time = 'none'\nworkers.count = 2\n"
+    )
+    folder = tmp_path / "My study"
+    begin_study(read_plan(str(tmp_path / "plan.toml")), folder)
+    return folder
+
+
+def test_each_task_of_a_slurm_array_runs_the_study(study, tmp_path):
+    """With a stand-in for srun; tests/cluster has the real one, and several tasks."""
+    result = launch("slurm", study, "--cpus-per-worker", 2, "--memory", "1G", "--data-dir", tmp_path)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    for line in ("--array=0-1", "--cpus-per-task=4", "--mem=3072M", "--requeue"):
+        assert f"#SBATCH {line}" in lines
+    words = f"study '{study}' --workers 2 --memory 1073741824 --data-dir {tmp_path} --exit-code-on-stop 75\n"
+    assert words in result.output
+
+    script = launch("slurm", study, "--workers", 1).output
+    put(tmp_path / "bin/srun", 'exec "$@"')
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "SLURM_ARRAY_TASK_ID": "0"}
+    done = subprocess.run(["bash", "-s"], input=script, text=True, capture_output=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert len(list(study.glob("*/seed-*/outcome.json"))) == 2
+
+
+def test_a_study_on_kubernetes_and_over_ssh(study):
+    result = launch(
+        "k8s", study, "--tasks", 3, "--workers", 4, "--gpus-per-worker", 0.5, "--image", "i", "--claim", "c"
+    )
+    assert result.exit_code == 0, result.output
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load(result.output)["spec"]
+    [container] = job["template"]["spec"]["containers"]
+    assert container["command"][:6] == ["python", "-m", "genepool", "study", str(study), "--workers"]
+    assert "--number" not in container["command"] and job["completions"] == 3
+    assert container["resources"]["requests"] == {"cpu": "4", "nvidia.com/gpu": "2"}
+    result = launch("ssh", study, "--hosts", "one,two", "--tasks", 2)
+    assert result.exit_code == 0 and "genepool study" in result.output, result.output
 
 
 def test_an_indexed_job_of_kubernetes(directory):

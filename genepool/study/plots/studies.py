@@ -130,6 +130,8 @@ GREYS = ("#1a202c", "#718096", "#a0aec0", "#4a5568")
 """The colours of published curves."""
 LATE = 0.6
 """The share of the time at which the magnified part begins."""
+BELOW = 0.55
+"""The share of the height that the inset takes if it is at the bottom."""
 PLACES = ((0.5, 0.1, 0.47, 0.4), (0.3, 0.1, 0.47, 0.4), (0.5, 0.3, 0.47, 0.4), (0.08, 0.56, 0.42, 0.4))
 """Where the inset can be, in shares of the axes."""
 
@@ -173,6 +175,7 @@ def draw_repeatability(
         _published(axes, each, colour)
     ends = [100 * accuracy for each in published for _, accuracy in each.points]
     percent_axis(axes, [*ends, *(100 * row.mean for row in rows), *(_band(row)[1] for row in rows)])
+    _make_room(axes, [100 * row.mean for row in rows if row.seconds > 0.45 * longest])
     axes.set_xlim(left=0)
     axes.set_xlabel(f"time ({unit})")
     axes.set_ylabel("test accuracy (%) of the best by validation")
@@ -207,6 +210,13 @@ def _published(axes: Any, each: Published, colour: str) -> None:
         shares, accuracies, yerr=error, color=colour, linestyle=":" if len(shares) > 1 else "none", linewidth=1.0,
         marker="D", markersize=5, capsize=3, label=each.label,
     )  # fmt: skip
+
+
+def _make_room(axes: Any, late: Sequence[float]) -> None:
+    """Extend the axis downwards, so that there is room for the inset below the curves."""
+    bottom, top = axes.get_ylim()
+    lowest = min(late, default=top)
+    axes.set_ylim(max(0.0, min(bottom, (lowest - BELOW * top) / (1 - BELOW))), top)
 
 
 def _inset(axes: Any, rows: Sequence[Moment], scale: float) -> None:

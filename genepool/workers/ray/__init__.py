@@ -5,7 +5,7 @@ pool     the workers as Ray tasks
 service  serving the population's files to nodes that do not see its directory
 """
 
-from genepool.workers.ray.nodes import join
+from genepool.workers.ray.nodes import is_joined, join
 from genepool.workers.ray.pool import RayPool
 
-__all__ = ["RayPool", "join"]
+__all__ = ["RayPool", "is_joined", "join"]

@@ -30,6 +30,8 @@ def join(address: str | None) -> Ray:
         import ray
     except ImportError:
         raise MissingDependencyError("Ray is not installed; type: pip install 'genepool[ray]'.") from None
+    if ray.is_initialized():  # several pools of one process share a cluster
+        return ray
     if address in (None, "auto"):  # RAY_ADDRESS comes first, as in Ray itself
         address = os.environ.get("RAY_ADDRESS") or address
     if address not in (None, "auto", "local"):
@@ -42,6 +44,12 @@ def join(address: str | None) -> Ray:
     except Exception as error:  # Ray raises bare ones too
         raise _connection_error(error, address) from error
     return ray
+
+
+def is_joined() -> bool:
+    """Whether this process has joined a cluster."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from genepool.errors import EngineError, GenepoolError, PopulationFormatError, S
 from genepool.population import ServedFiles
 from genepool.workers.options import PoolOptions, RayOptions, WorkerFunctions, WorkerOptions, on_ray
 from genepool.workers.pool import RESERVE, WorkerPool, allowance
-from genepool.workers.ray.nodes import Ray, check_images, check_nodes, here, join, pinned, places
+from genepool.workers.ray.nodes import Ray, check_images, check_nodes, here, is_joined, join, pinned, places
 from genepool.workers.ray.service import ServiceConnection, Starts, serve
 
 PAUSE = 30.0
@@ -27,6 +27,9 @@ PAUSE = 30.0
 LOOK_EVERY = 3.0
 """Seconds between two reads of the starts once all workers have begun: a call takes processor time from trainings, and
 only a worker that begins again elsewhere would change them."""
+
+SERIES = 10**5
+"""The most workers of a pool; the numbers of another pool of the same experiment begin at a multiple of it."""
 
 
 class Served(NamedTuple):
@@ -52,6 +55,8 @@ class RayPool(WorkerPool):
         self._resources = ray_options.resources()
         self._options = on_ray(options, ray_options)
         self._logs = None if ray_options.serve else Path(self._options.directory) / "logs"
+        self._share = options.share
+        self._joined_before = is_joined()
         self._ray = join(ray_options.address)
         shared = None if ray_options.serve else Path(self._options.directory)
         self._check_nodes = functools.partial(check_nodes, self._ray, shared, self._resources)
@@ -59,7 +64,7 @@ class RayPool(WorkerPool):
             self._check_nodes()
             self._served = self._prepare()
         except BaseException:
-            self._ray.shutdown()
+            self._leave()
             raise
         self._serials = itertools.count()
         self._tasks: dict[Any, Task] = {}  # by Ray's reference
@@ -83,6 +88,11 @@ class RayPool(WorkerPool):
         try:
             super().__exit__(kind, *rest)
         finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Leave the cluster, unless this process had joined it before."""
+        if not self._joined_before:
             self._ray.shutdown()
 
     # -- looking ------------------------------------------------------------------------------------------------------
@@ -110,7 +120,7 @@ class RayPool(WorkerPool):
 
     # -- working ------------------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def start(self) -> None:
         ray = self._ray
         self._starts = ray.remote(Starts).options(num_cpus=0, max_restarts=-1, **pinned(here(ray))).remote()
         self._task = ray.remote(_run_worker).options(
@@ -120,7 +130,7 @@ class RayPool(WorkerPool):
             self._logs.mkdir(exist_ok=True)
         self._adjust()
 
-    def _tend(self) -> bool:
+    def tend(self) -> bool:
         for reference in self._finished():
             self._settle(reference)
         if self._over:
@@ -174,12 +184,15 @@ class RayPool(WorkerPool):
 
     def _adjust(self) -> None:
         """Have the number of workers that is wanted now: cancel the highest numbers, start the lowest free ones."""
-        wanted = self._functions.wanted() or max(1, places(self._ray, self._resources))
+        wanted = self._functions.wanted() or max(1, places(self._ray, self._resources) // self._share.pools)
+        first = self._share.series * SERIES
+        self.count = min(wanted, self._share.most or wanted)
+        last = first + self.count
         now = time.monotonic()
-        self._paused = {number: until for number, until in self._paused.items() if until > now and number < wanted}
-        self._cancel([reference for reference, task in self._tasks.items() if task.number >= wanted])
+        self._paused = {number: until for number, until in self._paused.items() if until > now and number < last}
+        self._cancel([reference for reference, task in self._tasks.items() if task.number >= last])
         taken = {task.number for task in self._tasks.values()} | set(self._paused)
-        for number in range(wanted):
+        for number in range(first, last):
             if number not in taken:
                 task = Task(next(self._serials), number)
                 self._tasks[self._begin(task)] = task
