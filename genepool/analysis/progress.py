@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -43,9 +43,12 @@ class Diagram(NamedTuple):
     """A network as the paper draws it, from top to bottom; skips join boxes by their places."""
 
     id: str
-    fitness: float
+    accuracy: float
+    """The validation accuracy."""
     boxes: tuple[Box, ...]
     skips: tuple[tuple[int, int], ...]
+    test: float | None = None
+    """The test accuracy; None if it was not measured."""
 
 
 def dots(history: History) -> list[Dot]:
@@ -60,16 +63,33 @@ def dots(history: History) -> list[Dot]:
     return found
 
 
-def four_ancestors(history: History, identity: str) -> list[Diagram]:
-    """The individual and up to three of its ancestors: the first one, and two evenly between."""
-    line = [row for row in ancestors(history.rows, identity) if row.result is not None]
-    different = [row for i, row in enumerate(line) if i == 0 or row.dna.in_a_line() != line[i - 1].dna.in_a_line()]
-    different = [*different[:-1], line[-1]] if len(different) >= 4 else line
-    places = sorted({round(i * (len(different) - 1) / 3) for i in range(4)}) if different else []
-    return [diagram(different[i].id, different[i].fitness or 0.0, different[i].dna) for i in places]
+def four_ancestors(rows: Mapping[str, Row], identity: str, tested: Mapping[str, float]) -> list[Diagram]:
+    """The individual and up to three of its ancestors: the first one, and two evenly between, tested ones if possible.
+
+    `tested` has test accuracies by ID.
+    """
+    line = [row for row in ancestors(rows, identity) if row.result is not None]
+    shown = [line[0], *_between(line, tested), line[-1]] if len(line) > 1 else line
+    places = sorted({round(i * (len(shown) - 1) / 3) for i in range(4)}) if shown else []
+    chosen = [shown[place] for place in places]
+    return [diagram(row.id, row.accuracy or 0.0, row.dna)._replace(test=tested.get(row.id)) for row in chosen]
 
 
-def diagram(identity: str, fitness: float, dna: DNA) -> Diagram:
+def _between(line: Sequence[Row], tested: Mapping[str, float]) -> Sequence[Row]:
+    """The ancestors to choose from: tested networks, new networks, or all, whichever are at least two."""
+    networks = [row.dna.in_a_line() for row in line]
+    ends = (networks[0], networks[-1])
+    new: list[Row] = []
+    known: dict[str, Row] = {}
+    for row, own, former in zip(line[1:-1], networks[1:], networks, strict=False):
+        if own not in (*ends, former):
+            new.append(row)
+        if own not in ends and row.id in tested:
+            known.setdefault(own, row)
+    return next((rows for rows in (list(known.values()), new) if len(rows) >= 2), line[1:-1])
+
+
+def diagram(identity: str, accuracy: float, dna: DNA) -> Diagram:
     """The backbone as boxes; an identity adds its nonlinearity to the box before."""
     texts, place = ["Input"], {dna.input: 0}
     for edge in dna.backbone:
@@ -83,7 +103,8 @@ def diagram(identity: str, fitness: float, dna: DNA) -> Diagram:
         place[edge.to_vertex] = len(texts) - 1
     texts += ["Global Pool", "Output"]
     skips = {(place[edge.from_vertex], place[edge.to_vertex]) for edge in dna.skips}
-    return _shortened(Diagram(identity, fitness, tuple(Box(text, _kind(text)) for text in texts), tuple(sorted(skips))))
+    boxes = tuple(Box(text, _kind(text)) for text in texts)
+    return _shortened(Diagram(identity, accuracy, boxes, tuple(sorted(skips))))
 
 
 def _kind(text: str) -> str:

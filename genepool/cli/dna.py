@@ -14,7 +14,7 @@ import msgspec
 
 from genepool.cli.options import CHANNELS, FILE, JSON, PATH, PLUGIN, POSITIVE, json_text
 from genepool.cli.text import amount, numbers, table
-from genepool.dna import DNA, Shape, codec, network_facts
+from genepool.dna import DNA, PUBLISHED, Shape, codec, network_facts
 
 if TYPE_CHECKING:
     from genepool.mutations import Step
@@ -57,12 +57,10 @@ def mutate(file: Path, mutation: str | None, times: int, seed: int, out: Path | 
         name, child = mutate_once(child, rng, {mutation: 1.0} if mutation else None)
         names.append(name)
     click.echo(f"mutations: {', '.join(names)}", err=True)
-    if out is not None:
+    if out is not None or not as_json:
         _write(child, out)
     if as_json:
         click.echo(json_text({"mutations": names, "seed": seed, "dna": msgspec.Raw(codec.encode(child).encode())}))
-    elif out is None:
-        click.echo(codec.encode(child))
 
 
 @dna.command()
@@ -73,21 +71,20 @@ def zoo(name: str, channels: int, out: Path | None) -> None:
     """Print a known network as DNA: initial, resnet-20, resnet-110, all-cnn-c or wrn-28-10."""
     from genepool.dna import zoo as network
 
-    individual = network(name, channels)
-    if out is None:
-        click.echo(codec.encode(individual))
-    else:
-        _write(individual, out)
+    _write(network(name, channels), out)
 
 
 def _read(file: Path) -> DNA:
     return codec.decode(sys.stdin.buffer.read(codec.MAX_BYTES + 1)) if str(file) == "-" else codec.read(file)
 
 
-def _write(individual: DNA, out: Path) -> None:
+def _write(individual: DNA, out: Path | None) -> None:
     from genepool.data import save_file
 
-    save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
+    if out is not None:
+        save_file(out, codec.encode(individual).encode() + b"\n", "DNA")
+    else:
+        click.echo(codec.encode(individual))
 
 
 def _page(facts: dict[str, Any]) -> str:
@@ -114,37 +111,40 @@ def _edge_cells(edge: dict[str, str] | None) -> list[str]:
 
 
 @click.command()
-@click.argument("name", metavar="NAME|DNA.json")
+@click.argument("name", metavar="[NAME|DNA.json]", required=False)
 @CHANNELS
 @click.option("--all", "everything", is_flag=True, help="Print every mutation.")
 @JSON
-def reach(name: str, channels: int, everything: bool, as_json: bool) -> None:
+def reach(name: str | None, channels: int, everything: bool, as_json: bool) -> None:
     """Find mutations from the initial network to NAME (all-cnn-c, resnet-110, wrn-28-10, ...) or the DNA in a file.
 
     Each is one of the paper's eleven with the random numbers that it draws. The mutations are applied, and the result
-    is compared with the requested architecture.
+    is compared with the requested architecture. Without a NAME, known networks, among them all of the paper's Table 1,
+    are listed with what differs from the published ones, or why they cannot be reached.
     """
     from genepool.mutations import reach as route_to
     from genepool.mutations import target
 
+    if name is None:
+        answers = [f"{key}: {'no' if each.obstacle else 'yes'}. {each.text}" for key, each in PUBLISHED.items()]
+        click.echo(json_text(PUBLISHED) if as_json else "\n".join(answers))
+        return
     goal, note = target(name, channels)
-    steps = route_to(goal).steps
+    steps, known = route_to(goal).steps, PUBLISHED.get(name)
     if as_json:
-        click.echo(json_text({"name": name, "verified": True, "note": note, "count": len(steps), "steps": steps}))
+        facts = {"name": name, "verified": True, "note": note, "differences": known.differences if known else []}
+        click.echo(json_text({**facts, "count": len(steps), "steps": steps}))
         return
     same = "the same architecture" if note is None else "the same architecture except for this"
-    click.echo(f"{name}: {len(steps)} mutations from the initial network, applied and compared: {same}.")
-    if note is not None:
-        click.echo(note)
-    if steps:
-        click.echo(_route_page(steps, everything))
+    head = [f"{name}: {len(steps)} mutations from the initial network, applied and compared: {same}."]
+    click.echo("\n".join([*head, *([known.text] if known else []), *(_route_page(steps, everything) if steps else [])]))
 
 
-def _route_page(steps: Sequence[Step], everything: bool) -> str:
+def _route_page(steps: Sequence[Step], everything: bool) -> list[str]:
     listed = list(steps if everything or len(steps) <= SHORT else steps[:SHOWN])
     rows = [[str(i), step.mutation, step.what] for i, step in enumerate(listed, 1)]
     counts = [[str(number), kind] for kind, number in Counter(step.mutation for step in steps).most_common()]
     lines = ["", table(["", "mutation", "what"], rows, left=3)]
     if len(listed) < len(steps):
         lines.append(f"... and {len(steps) - len(listed)} more; --all prints them.")
-    return "\n".join([*lines, "", table(["times", "mutation"], counts, left=2)])
+    return [*lines, "", table(["times", "mutation"], counts, left=2)]

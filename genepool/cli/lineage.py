@@ -55,30 +55,43 @@ def lineage(directory: Path, identity: str, as_json: bool) -> None:
 @DEVICE
 @PLUGIN
 @THREADS
+@click.option("--test", is_flag=True, help="Also test the four networks that `genepool report` draws.")
 @JSON
-def replay(directory: Path, identity: str, data_dir: Path | None, device: str, threads: int, as_json: bool) -> None:
+def replay(
+    directory: Path, identity: str, data_dir: Path | None, device: str, threads: int, test: bool, as_json: bool
+) -> None:
     """Repeat every mutation and training that led to the individual ID (default: the best), with the recorded seeds.
 
-    The exit code is 1 if an accuracy differs from the recorded one.
+    The exit code is 1 if an accuracy differs from the recorded one. With --test, test accuracies are measured with the
+    original weights or, if they are gone, with repeated ones that agree with the record, and kept for reports.
     """
+    from genepool.analysis import four_ancestors
     from genepool.data import prepare
-    from genepool.experiment import Experiment, choose_best
+    from genepool.experiment import Experiment, choose_best, measure_repeated
     from genepool.experiment import replay as repeat
     from genepool.nn import prepare_process
+    from genepool.study import known_test_accuracies
 
     experiment = Experiment.open(directory)
     history = experiment.history()
     identity = identity or choose_best(experiment, history).id
     prepare_process(threads)
     with download_progress() as progress:
-        data = prepare(experiment.source(data_dir, progress))
+        source = experiment.source(data_dir, progress)
+    data = prepare(source)
+    drawn = four_ancestors(history.rows, identity, known_test_accuracies(experiment)) if test else []
+    untested = {network.id for network in drawn if network.test is None}
     links = []
     for link in repeat(experiment, history, identity, experiment.evaluators(data, device), data.image):
         again, recorded = link.accuracy, link.row.accuracy
-        links.append({"id": link.row.id, "recorded": recorded, "replayed": again, "agrees": link.agrees})
+        measured = measure_repeated(experiment, link, source, device) if link.row.id in untested else None
+        links.append(
+            {"id": link.row.id, "recorded": recorded, "replayed": again, "agrees": link.agrees, "test": measured}
+        )
         made = " + ".join(link.row.birth.mutations) or "the beginning"
         verdict = "" if link.agrees else f", but {percent(recorded or 0.0)} is recorded"
-        click.echo(f"{link.row.id}  {made}: {percent(again)}{verdict}", err=as_json)
+        tested = "" if measured is None else f"; test accuracy {percent(measured)}"
+        click.echo(f"{link.row.id}  {made}: {percent(again)}{verdict}{tested}", err=as_json)
     same = all(link["agrees"] for link in links)
     if as_json:
         click.echo(json_text({"id": links[-1]["id"], "agrees": same, "lineage": links}))

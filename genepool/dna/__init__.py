@@ -29,7 +29,7 @@ from genepool.dna.flops import (
 from genepool.dna.graph import DNA
 from genepool.dna.shapes import Shape, Shapes, cropped, in_steps, shapes
 from genepool.dna.topology import reachable, topological_order
-from genepool.dna.zoo import INPUT, OUTPUT, ZOO, initial, modest, resnet, wide_resnet, zoo
+from genepool.dna.zoo import INPUT, OUTPUT, PUBLISHED, ZOO, initial, modest, resnet, wide_resnet, zoo
 
 __all__ = [
     "DNA", "Vertex", "Edge", "Conv", "Identity", "BACKBONE_PRECEDENCE", "SKIP_PRECEDENCE", "round_half_up",
@@ -42,5 +42,5 @@ __all__ = [
     "Requirements", "requirements", "Capacity", "capacity", "individual_flops", "StepTime", "step_time",
     "network_facts", "CLASSIFIER", "PROCESS_MEMORY", "VALIDATION_BATCH",
     # known networks
-    "INPUT", "OUTPUT", "ZOO", "initial", "modest", "resnet", "wide_resnet", "zoo",
+    "INPUT", "OUTPUT", "ZOO", "PUBLISHED", "initial", "modest", "resnet", "wide_resnet", "zoo",
 ]  # fmt: skip

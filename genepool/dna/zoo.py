@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 from msgspec.structs import replace
 
 from genepool.dna.elements import SKIP_PRECEDENCE, Conv, Identity, Vertex
@@ -103,10 +104,7 @@ def _residual(blocks: int, widths: tuple[int, ...], image_channels: int, *, proj
 
 
 def all_cnn_c(image_channels: int = 3) -> DNA:
-    """All-CNN-C (Springenberg et al., 2014) with batch normalisation, which our rectifiers always have.
-
-    Its last convolution gives ten class scores; here the classifier is a fully connected layer on 192 pooled channels.
-    """
+    """All-CNN-C (Springenberg et al., 2014) as far as the encoding allows; `PUBLISHED` has the differences."""
     column = _Column(image_channels)
     for channels in (96, 192):
         column.conv(channels)
@@ -130,3 +128,73 @@ def zoo(name: str, image_channels: int = 3) -> DNA:
     if name not in ZOO:
         raise SettingsError(f"There is no network '{name}' in the zoo; {nearest(name, list(ZOO))}")
     return ZOO[name](image_channels)
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A hand-designed network; the keys of its JSON form are documented."""
+
+    title: str
+    obstacle: str | None = None
+    """Why the encoding cannot express it; None if the network of that name in the zoo does."""
+    differences: tuple[str, ...] = ()
+    """How the network in the zoo differs from the published one after the paper's mutations."""
+
+    @property
+    def text(self) -> str:
+        """The obstacle or the differences, in words."""
+        if self.obstacle is not None:
+            return f"{self.title}: {self.obstacle}"
+        return "\n  - ".join((f"What differs from the published {self.title}:", *self.differences))
+
+
+PRE_ACTIVATION = (
+    "Normalisation and rectifier come before each convolution, the pre-activation form; the published network "
+    "normalises before it adds the shortcut and rectifies the sum, but a vertex does both at once."
+)
+PUBLISHED = {
+    "maxout": Published(
+        "Maxout (Goodfellow et al., 2013)",
+        "its units are the maximum of several convolutions, and a vertex can only add its inputs.",
+    ),
+    "network-in-network": Published(
+        "Network in Network (Lin et al., 2013)",
+        "it has max pooling between its blocks, and the encoding pools only once, globally, before the output.",
+    ),
+    "all-cnn-c": Published(
+        "All-CNN-C (Springenberg et al., 2014)",
+        differences=(
+            "Every rectifier follows batch normalisation; the published network has none, but a vertex has both or "
+            "neither.",
+            "The class scores come from a fully connected layer on 192 pooled channels; the published network pools "
+            "ten rectified channels of a 1x1 convolution.",
+            "Every convolution is padded; the last 3x3 convolution of the published network is not.",
+            "There is no dropout; the published network has it on the images and after each stride of 2.",
+        ),
+    ),
+    "deeply-supervised": Published(
+        "Deeply Supervised Nets (Lee et al., 2015)",
+        "its hidden layers have classifiers and losses of their own, and a DNA has one output and one loss.",
+    ),
+    "highway": Published(
+        "Highway Networks (Srivastava et al., 2015)",
+        "its gates multiply activations by learned factors, and a vertex can only add its inputs.",
+    ),
+    "resnet-20": Published("ResNet-20 (He et al., 2016)", differences=(PRE_ACTIVATION,)),
+    "resnet-110": Published("ResNet-110 (He et al., 2016)", differences=(PRE_ACTIVATION,)),
+    "wrn-28-10": Published(
+        "Wide ResNet 28-10 (Zagoruyko and Komodakis, 2016)",
+        differences=(
+            "Its three shortcuts that change the number of channels are identities padded with zeros, as in "
+            "ResNet-110; the original has 1x1 convolutions there, which the paper's add-skip cannot make.",
+        ),
+    ),
+    "wrn-40-10-dropout": Published(
+        "Wide ResNet 40-10 with dropout (Zagoruyko and Komodakis, 2016)",
+        "it has dropout between its convolutions, and no vertex or edge drops activations.",
+    ),
+    "densenet": Published(
+        "DenseNet (Huang et al., 2016)",
+        "its layers concatenate the channels of all earlier layers, and a vertex can only add its inputs.",
+    ),
+}
+"""The networks of Table 1 by the names of `genepool reach`, in the table's order, and ResNet-20."""

@@ -19,6 +19,7 @@ from genepool.experiment.best import (
     best_network,
     choose_best,
     measure_test_accuracy,
+    measured_accuracies,
     measured_before,
     model_to_export,
 )
@@ -26,7 +27,7 @@ from genepool.experiment.ensemble import Ensemble, check_same_data, make_ensembl
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.migration import Migrant, migrate
 from genepool.experiment.opening import ExperimentRequest, open_experiment
-from genepool.experiment.replay import Repeated, replay
+from genepool.experiment.replay import Repeated, measure_repeated, replay
 from genepool.experiment.rules import CurrentRules
 from genepool.experiment.start import Start, find_start, from_model
 from genepool.experiment.stopping import Accounts, StopCondition
@@ -37,6 +38,6 @@ from genepool.experiment.worker_process import run_worker
 __all__ = [
     "Experiment", "ExperimentRequest", "open_experiment", "CurrentRules", "annotations_of", "settings_changes", "Start",
     "find_start", "from_model", "Accounts", "StopCondition", "run_worker", "BestNetwork", "best_network", "choose_best",
-    "measured_before", "measure_test_accuracy", "model_to_export", "Ensemble", "check_same_data", "make_ensemble",
-    "Migrant", "migrate", "Repeated", "replay", "Tracking",
+    "measured_before", "measured_accuracies", "measure_test_accuracy", "model_to_export", "Ensemble", "check_same_data",
+    "make_ensemble", "Migrant", "migrate", "Repeated", "measure_repeated", "replay", "Tracking",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
     <experiment>/best/
       dna.json, weights.safetensors     the network
       best.json                         facts about it, including its test accuracy
+      tests.json                        all test accuracies that were measured, by ID
 
 Workers never read these files.
 """
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from genepool.data import Dataset, Source
     from genepool.export import Member, ModelToExport
 
-FOLDER = "best"
+FOLDER, TESTS = "best", "tests.json"
 
 
 class BestNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +79,7 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
         raise DataError(f"The weights of the best individual, {row.id}, are gone; run `genepool check`.")
     if test_accuracy is None and source is not None:
         test_accuracy = measure_test_accuracy(experiment, row, weights, source, device)
+        remember_test(experiment, row.id, test_accuracy)
     spent = history.spending()
     found = BestNetwork(
         id=row.id,
@@ -99,12 +101,30 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
 
 
 def measured_before(experiment: Experiment, identity: str) -> float | None:
-    """Return the test accuracy of that individual if it was the last one measured."""
+    """Return the test accuracy of that individual if it was measured."""
+    return measured_accuracies(experiment).get(identity)
+
+
+def measured_accuracies(experiment: Experiment) -> dict[str, float]:
+    """Return all test accuracies that were measured, by ID."""
+    found, folder = {}, experiment.path / FOLDER
+    with suppress(OSError, msgspec.MsgspecError):
+        best = msgspec.json.decode((folder / "best.json").read_bytes(), type=BestNetwork)
+        found = {best.id: best.test_accuracy} if best.test_accuracy is not None else {}
+    with suppress(OSError, msgspec.MsgspecError):
+        found |= msgspec.json.decode((folder / TESTS).read_bytes(), type=dict[str, float])
+    return found
+
+
+def remember_test(experiment: Experiment, identity: str, accuracy: float) -> None:
+    """Add a test accuracy to those that were measured."""
+    folder = experiment.path / FOLDER
+    everything = {**measured_accuracies(experiment), identity: accuracy}
     try:
-        known = msgspec.json.decode((experiment.path / FOLDER / "best.json").read_bytes(), type=BestNetwork)
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return known.test_accuracy if known.id == identity else None
+        folder.mkdir(exist_ok=True)
+        write_atomic(folder / TESTS, msgspec.json.format(msgspec.json.encode(everything), indent=2))
+    except OSError as error:
+        raise _not_kept(folder, error) from None
 
 
 def measure_test_accuracy(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
@@ -129,8 +149,11 @@ def _keep(folder: Path, row: Row, weights: bytes, found: BestNetwork) -> None:
         write_atomic(folder / "dna.json", codec.encode(row.dna).encode())
         write_atomic(folder / "best.json", msgspec.json.format(msgspec.json.encode(found), indent=2))
     except OSError as error:
-        cause = error.strerror or error
-        raise StorageError(f"The best network cannot be kept in '{shown(folder)}': {cause}.") from None
+        raise _not_kept(folder, error) from None
+
+
+def _not_kept(folder: Path, error: OSError) -> StorageError:
+    return StorageError(f"The best network cannot be kept in '{shown(folder)}': {error.strerror or error}.")
 
 
 def model_to_export(
@@ -143,7 +166,7 @@ def model_to_export(
     rows = [find(history.rows, identity) for identity in identities] or [choose_best(experiment, history)]
     if len({row.id for row in rows}) < len(rows):
         raise ExportError("An individual was given twice; an ensemble needs different ones.")
-    weights = [from_bytes(_weights(experiment, row)) for row in rows]
+    weights = [from_bytes(_required_weights(experiment, row)) for row in rows]
     spent = history.spending()
     facts = Facts(
         name=shown(experiment.path.resolve().name),
@@ -168,10 +191,15 @@ def model_to_export(
     return ModelToExport(facts=facts, originals=originals, network=network)
 
 
-def _weights(experiment: Experiment, row: Row) -> bytes:
-    weights = None
+def weights_of(experiment: Experiment, row: Row) -> bytes | None:
+    """Return the weights of an individual; None if they do not exist or are gone."""
     with suppress(ConcurrencyError):  # it has been collected
-        weights = experiment.view().weights(row.individual) if row.result is not None else None
+        return experiment.view().weights(row.individual) if row.result is not None else None
+    return None
+
+
+def _required_weights(experiment: Experiment, row: Row) -> bytes:
+    weights = weights_of(experiment, row)
     if weights is None:
         state = row.state.name.lower()
         raise DataError(f"The individual {row.id} has no weights (it is {state}); only living individuals keep theirs.")

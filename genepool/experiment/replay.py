@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,10 +12,14 @@ from genepool.dna import DNA, Shape, initial, topological_order
 from genepool.errors import DataError, shown
 from genepool.evaluation import Evaluation, Evaluators, Trained, TrainingBudget, TrainingRequest
 from genepool.evolution import UNCHANGED, Founder, mutated, recombined, training_budget_of
+from genepool.experiment.best import measure_test_accuracy, remember_test, weights_of
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.rules import lacking_mutations
 from genepool.mutations import ADOPTION, FUSION, MIXTURE, MUTATIONS
 from genepool.settings import Settings
+
+if TYPE_CHECKING:
+    from genepool.data import Source
 
 FORMS = {MIXTURE: "weights", FUSION: "fusion", ADOPTION: "probabilities"}
 """The value of the setting `recombination` for each name that birth records contain."""
@@ -51,6 +55,21 @@ def replay(
         yield done[row.id]
         needed = {parent for later in rows[number + 1 :] for parent in later.birth.parents}
         done = {known: repeated for known, repeated in done.items() if known in needed}
+
+
+def measure_repeated(experiment: Experiment, link: Repeated, source: Source, device: str) -> float | None:
+    """Test an individual with its own weights or, if they are gone, with repeated ones that agree with the record.
+
+    The test accuracy is kept for reports; it is None if there are no such weights.
+    """
+    weights = weights_of(experiment, link.row)
+    if weights is None and link.agrees:
+        weights = link.trained.weights
+    if weights is None:
+        return None
+    accuracy = measure_test_accuracy(experiment, link.row, weights, source, device)
+    remember_test(experiment, link.row.id, accuracy)
+    return accuracy
 
 
 def _repeat(

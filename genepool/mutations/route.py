@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from genepool.dna import DNA, ZOO, Conv, Identity, codec, initial, round_half_up, wide_resnet
+from genepool.dna import DNA, PUBLISHED, ZOO, Conv, Identity, codec, initial, round_half_up, wide_resnet
 from genepool.errors import SettingsError, UnreachableError, shown
 from genepool.mutations import apply
 from genepool.registry import nearest
@@ -279,21 +279,19 @@ class _Builder:
 class Target(NamedTuple):
     dna: DNA
     note: str | None = None
-    """How it differs from the network of that name."""
-
-
-PADDED = (
-    "Its three shortcuts that change the number of channels are identities padded with zeros, as in ResNet-110; the "
-    "original has 1x1 convolutions there, which the paper's add-skip cannot make."
-)
+    """How it differs from the network of that name in the zoo."""
 
 
 def target(name: str, image_channels: int = 3) -> Target:
-    """Return the network of that name or in that file."""
+    """Return the network of that name or in that file. UnreachableError gives the reason of Table 1's "No"."""
+    known = PUBLISHED.get(name)
+    if known is not None and known.obstacle is not None:
+        raise UnreachableError(f"The paper's mutations cannot reach {known.text}")
     if name == "wrn-28-10":
-        return Target(wide_resnet(28, 10, image_channels, projections=False), PADDED)
+        return Target(wide_resnet(28, 10, image_channels, projections=False), PUBLISHED[name].differences[0])
     if name in ZOO:
         return Target(ZOO[name](image_channels))
     if name.endswith(".json") or os.path.exists(name):  # noqa: PTH110 - which never raises
         return Target(codec.read(Path(name)))
-    raise SettingsError(f"'{shown(name)}' is neither a file nor a network of the zoo; {nearest(name, list(ZOO))}")
+    names = list(dict.fromkeys((*ZOO, *PUBLISHED)))
+    raise SettingsError(f"'{shown(name)}' is neither a file nor a known network; {nearest(name, names)}")

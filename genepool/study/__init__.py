@@ -14,7 +14,7 @@ plots/       figures, with matplotlib
 """
 
 from genepool.study.estimate import ArmEstimate, Estimate, estimate_study
-from genepool.study.outcome import Outcome, read_outcome
+from genepool.study.outcome import Outcome, known_test_accuracies, read_outcome
 from genepool.study.plan import Point, StudyPlan, narrowed, read_plan, shipped_plans
 from genepool.study.run import PLAN, begin_study, path_of, read_study, run_study
 from genepool.study.schedule import StudyProgress
@@ -44,4 +44,5 @@ __all__ = [
     "run_study",
     "shipped_plans",
     "wanted_workers",
+    "known_test_accuracies",
 ]

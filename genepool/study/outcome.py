@@ -14,7 +14,7 @@ from genepool.analysis import History, ancestors
 from genepool.data import write_atomic
 from genepool.errors import DataError, shown
 from genepool.evolution import Budget, Spending
-from genepool.experiment import BestNetwork
+from genepool.experiment import BestNetwork, Experiment, measured_accuracies
 
 FILE = "outcome.json"
 PERCENTS = 100
@@ -159,6 +159,13 @@ def read_outcome(path: Path) -> Outcome | None:
             f"The record '{shown(path / FILE)}' cannot be read ({shown(str(error))}); remove it, and the study "
             "makes it again from the experiment."
         ) from None
+
+
+def known_test_accuracies(experiment: Experiment) -> dict[str, float]:
+    """All known test accuracies by ID: those of a study's records, and those that commands measured."""
+    outcome = read_outcome(experiment.path)
+    records = () if outcome is None else outcome.records
+    return {record.id: record.test for record in records if record.test is not None} | measured_accuracies(experiment)
 
 
 def write_outcome(path: Path, outcome: Outcome) -> None:

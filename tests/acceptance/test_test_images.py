@@ -30,7 +30,14 @@ WATCHED = textwrap.dedent(
     main()
     """
 )
-MEASURED = ("best/best.json", "records/x.safetensors", "outcome.json", "changes.json", "report/report.html")
+MEASURED = (
+    "best/best.json",
+    "best/tests.json",
+    "records/x.safetensors",
+    "outcome.json",
+    "changes.json",
+    "report/report.html",
+)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from genepool.dna import Conv, Identity, Shape, Vertex, codec, initial, requirements, zoo
+from genepool.dna import PUBLISHED, Conv, Identity, Shape, Vertex, codec, initial, requirements, zoo
 from genepool.errors import MutationError
 from genepool.mutations import ELEVEN, Step, apply, follow, reach, same_architecture
 from tests.support.in_process import genepool
@@ -69,6 +69,54 @@ def test_the_papers_reachable_networks_are_reached_by_its_eleven_mutations(name,
         )  # fmt: skip
         assert facts["note"] is None
         assert same_architecture(dna, target)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("all-cnn-c", ("batch normalisation", "fully connected", "padded", "dropout")),
+        ("resnet-110", ("pre-activation",)),
+        ("wrn-28-10", ("1x1 convolutions",)),
+    ],
+)
+def test_what_differs_from_the_published_network_is_listed(name, words):
+    facts, _ = steps_of(name)
+    assert len(facts["differences"]) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, facts["differences"], strict=True))
+    shown = genepool("reach", name).stdout
+    assert f"What differs from the published {PUBLISHED[name].title}:" in shown
+    assert all(sentence in shown for sentence in facts["differences"])
+    assert not steps_of("initial")[0]["differences"]
+
+
+TABLE_1 = {
+    "maxout": "the maximum of several convolutions",
+    "network-in-network": "max pooling",
+    "deeply-supervised": "losses of their own",
+    "highway": "gates multiply",
+    "wrn-40-10-dropout": "dropout",
+    "densenet": "concatenate",
+}
+"""The six rows that the paper's table marks with "No"."""
+
+
+@pytest.mark.parametrize(("name", "reason"), TABLE_1.items())
+def test_each_no_of_the_papers_table_has_its_reason(name, reason):
+    refused = genepool("reach", name)
+    assert refused.returncode == 2
+    assert reason in refused.stderr and "cannot reach" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_without_a_name_the_papers_table_is_answered():
+    lines = genepool("reach").stdout.splitlines()
+    answers = {line.split(":")[0]: line for line in lines if not line.startswith(" ")}
+    assert {name for name, line in answers.items() if line.startswith(f"{name}: no.")} == set(TABLE_1)
+    assert {name for name, line in answers.items() if line.startswith(f"{name}: yes. What differs")} == {
+        "all-cnn-c", "resnet-20", "resnet-110", "wrn-28-10",
+    }  # fmt: skip
+    facts = json.loads(genepool("reach", "--json").stdout)
+    assert {name for name, each in facts.items() if each["obstacle"]} == set(TABLE_1)
 
 
 @settings(max_examples=60, deadline=None)

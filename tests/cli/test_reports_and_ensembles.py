@@ -19,9 +19,10 @@ from genepool.dna import initial
 from genepool.errors import DataError
 from genepool.evolution import Surroundings
 from genepool.experiment import Experiment, StopCondition
-from genepool.settings import preset
+from genepool.settings import override, preset
 from genepool.study import read_plan, read_study, shipped_plans
 from genepool.study.records import Follower
+from genepool.study.report.experiment import comparison
 from genepool.study.statistics import correlation, sign_test
 from genepool.workers import WorkerPool
 from tests.support.in_process import genepool
@@ -185,6 +186,34 @@ def test_the_rows_of_a_figure_are_those_of_the_experiment(study):
     assert len(rows) == sum(outcome.best.individuals for outcome in outcomes)
     # The chosen may not be the fittest ever: of one that the reset ended moments after its birth no weights were kept.
     assert {outcome.validation for outcome in outcomes} <= {float(row["fitness"]) for row in rows}
+
+
+def test_the_papers_second_table_has_all_its_columns(study):
+    text = (study / "report" / "report.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| RL |")]
+    assert "| study | starting point | constraints | post-processing | parameters |" in text
+    assert ["exactly 20 layers" in rows[0], "2 pool layers at 13 and 26 | add more filters" in rows[1]] == [True, True]
+    assert "| single layer, zero convs. | power-of-2 strides | none |" in text
+    assert "This report |" not in text, "these are other images"
+
+
+@pytest.mark.parametrize(
+    ("name", "conditions"),
+    [
+        ("paper", ("single layer, zero convs.", "power-of-2 strides", "none")),
+        (
+            "laptop",
+            (
+                "single layer, zero convs.",
+                "power-of-2 strides, widths in multiples of 16, step time of children",
+                "final phase (40 % of the budget)",
+            ),
+        ),
+    ],
+)
+def test_a_line_of_our_own_states_the_constraints_that_were_in_force(name, conditions):
+    section = comparison(override(preset(name), ["data.source=cifar-10"]), "80.00 %", "0.1 M")
+    assert section.blocks[-1].rows[-1] == ("This report", *conditions, "0.1 M", "80.00 %", "-")
 
 
 def test_an_experiment_has_a_report_too(study, tmp_path):

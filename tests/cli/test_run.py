@@ -62,12 +62,12 @@ def test_the_model_that_is_kept_is_the_best_and_can_be_trained_on(evolved):
 
 def test_test_accuracy_is_measured_once_for_the_chosen_one_only(evolved):
     directory, _ = evolved
-    kept = directory / "best" / "best.json"
-    facts = json.loads(kept.read_text())
-    facts["test_accuracy"] = 0.123
-    kept.write_text(json.dumps(facts))
+    kept = directory / "best" / "tests.json"
+    [chosen] = json.loads(kept.read_text())
+    kept.write_text(json.dumps({chosen: 0.123}))
     assert json.loads(genepool("best", directory, "--json").stdout)["test_accuracy"] == 0.123
     kept.unlink()
+    (directory / "best" / "best.json").unlink()
     assert json.loads(genepool("best", directory, "--no-test", "--json").stdout)["test_accuracy"] is None
     assert json.loads(genepool("best", directory, "--json").stdout)["test_accuracy"] != 0.123
 

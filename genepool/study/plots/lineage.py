@@ -19,23 +19,23 @@ INCHES = 0.21
 
 
 def draw_ancestors(rows: Sequence[Dot], diagrams: Sequence[Diagram], path: Path, label: str = "") -> None:
-    """Draw one dot per individual, and above the dots the diagrams of some networks."""
+    """Draw one dot per individual, and above the dots the diagrams of some networks with their accuracies."""
     from matplotlib.figure import Figure
 
     tallest = max((len(each.boxes) for each in diagrams), default=0)
-    strip = INCHES * (tallest + 2.0)
+    strip = INCHES * (tallest + 2.7)
     figure = Figure(figsize=(9, 4.6 + strip), layout="constrained")
     add_label(figure, label)
     above, axes = figure.subplots(2, 1, height_ratios=(max(strip, 0.1), 4.6))
     scale = _scatter(axes, rows)
     above.set_axis_off()
     above.set_xlim(0, max(4, len(diagrams)))
-    above.set_ylim(tallest + 1.6, -0.6)
+    above.set_ylim(tallest + 2.3, -0.6)
     places = {dot.id: dot for dot in rows}
     for column, each in enumerate(diagrams, start=max(0, 4 - len(diagrams))):
         _diagram(above, each, column + 0.5)
         if each.id in places:
-            _connect(figure, above, axes, (column + 0.5, len(each.boxes) + 0.4), places[each.id], scale)
+            _connect(figure, above, axes, (column + 0.5, len(each.boxes) + 1.1), places[each.id], scale)
     save(figure, path)
 
 
@@ -84,9 +84,12 @@ def _diagram(axes: Any, each: Diagram, x: float) -> None:
                 mutation_scale=6, linewidth=0.7, color="#b83280", shrinkA=0, shrinkB=0,
             )
         )  # fmt: skip
-    axes.text(
-        x, len(each.boxes) - 0.1, f"{100 * each.fitness:.1f} %", ha="center", va="center", fontsize=9, weight="bold"
-    )
+    test = "not tested" if each.test is None else f"test {100 * each.test:.1f} %"
+    validation = f"validation {100 * each.accuracy:.1f} %"
+    end = len(each.boxes)
+    weight = "normal" if each.test is None else "bold"
+    axes.text(x, end - 0.1, test, ha="center", va="center", fontsize=9, weight=weight)
+    axes.text(x, end + 0.65, validation, ha="center", va="center", fontsize=8)
 
 
 def _connect(figure: Any, above: Any, axes: Any, start: tuple[float, float], dot: Dot, scale: float) -> None:

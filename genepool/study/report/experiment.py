@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from genepool.analysis import History, lineage
-from genepool.experiment import Experiment, choose_best, measured_before
+from genepool.experiment import Experiment, choose_best
 from genepool.settings import Settings, by_name, rules_label, written
+from genepool.study.outcome import known_test_accuracies
 from genepool.study.report.document import Document, Section, Table, Text
 from genepool.study.report.figures import experiment_figures
 
@@ -17,7 +19,7 @@ BY_HAND = (
     ("All-CNN", "1.3 M", "92.8 %", "66.3 %", "yes"),
     ("Deeply Supervised", "-", "92.0 %", "65.4 %", "no"),
     ("Highway", "2.3 M", "92.3 %", "67.6 %", "no"),
-    ("ResNet", "1.7 M", "93.4 %", "72.8 %", "yes"),
+    ("ResNet", "1.7 M", "93.4 %", "72.8 % (by Huang et al., 2016)", "yes"),
     ("Evolution (the paper)", "5.4 M / 40.4 M", "94.6 %", "77.0 %", "-"),
     ("Wide ResNet 28-10", "36.5 M", "96.0 %", "80.0 %", "yes"),
     ("Wide ResNet 40-10+d/o", "50.7 M", "96.2 %", "81.7 %", "no"),
@@ -25,30 +27,53 @@ BY_HAND = (
 )
 """Study, parameters, CIFAR-10, CIFAR-100, whether the search could reach it."""
 
+START, CONSTRAINTS = "single layer, zero convs.", "power-of-2 strides"
+PAPER = (START, CONSTRAINTS, "none")
 DISCOVERED = (
-    ("Bayesian", "3 layers", "none", "-", "90.5 %", "-"),
-    ("Q-Learning", "-", "tune, retrain", "11.2 M", "93.1 %", "72.9 %"),
-    ("RL", "20 layers, 50 % skips", "small grid search, retrain", "2.5 M", "94.0 %", "-"),
-    ("RL", "39 layers, 2 pool layers, 50 % skips", "more filters, small grid search, retrain", "37.0 M", "96.4 %", "-"),
-    ("Evolution (the paper)", "single layer, zero convs.", "none", "5.4 M / 40.4 M", "94.6 %", "77.0 %"),
-    ("Evolution (the paper), ensemble", "single layer, zero convs.", "none", "-", "95.6 %", "-"),
+    ("Bayesian", "3 layers", "fixed architecture, no skips", "none", "-", "90.5 %", "-"),
+    ("Q-Learning", "-", "discrete params., max. num. layers, no skips", "tune, retrain", "11.2 M", "93.1 %", "72.9 %"),
+    (
+        "RL",
+        "20 layers, 50 % skips",
+        "discrete params., exactly 20 layers",
+        "small grid search, retrain",
+        "2.5 M",
+        "94.0 %",
+        "-",
+    ),
+    (
+        "RL",
+        "39 layers, 2 pool layers at 13 and 26, 50 % skips",
+        "discrete params., exactly 39 layers, 2 pool layers at 13 and 26",
+        "add more filters, small grid search, retrain",
+        "37.0 M",
+        "96.4 %",
+        "-",
+    ),
+    ("Evolution (the paper)", *PAPER, "5.4 M / 40.4 M", "94.6 %", "77.0 %"),
+    ("Evolution (the paper), ensemble", *PAPER, "-", "95.6 %", "-"),
 )
-"""Study, starting point, post-processing, parameters, CIFAR-10, CIFAR-100."""
+"""Study, starting point, constraints, post-processing, parameters, CIFAR-10, CIFAR-100."""
 
 
 BEST = "The best is the living individual of highest validation accuracy."
 
 
-def comparison(data: str, accuracy: str, parameters: str) -> Section:
+def comparison(settings: Settings, accuracy: str, parameters: str) -> Section:
     """Both tables, with a line of our own where the data set is one of theirs."""
+    data = settings.data.source
     ten, hundred = (accuracy if data == name else "-" for name in ("cifar-10", "cifar-100"))
-    words = "Test accuracies; the paper's are with 250 workers and 9e19 FLOPs an experiment."
+    words = (
+        "Test accuracies; the paper's are with 250 workers and 9e19 FLOPs an experiment. `genepool reach` gives the "
+        "reason for each network that is not reachable, and what differs in those that are."
+    )
     by_hand, discovered = [*BY_HAND], [*DISCOVERED]
     if data in ("cifar-10", "cifar-100"):
         by_hand.append(("This report", parameters, ten, hundred, "-"))
-        discovered.append(("This report", "single layer, zero convs.", "none", parameters, ten, hundred))
+        discovered.append(("This report", *_conditions(settings), parameters, ten, hundred))
     else:
         words += f" This report is about '{data}', so there is no line of its own to compare."
+    columns = ("study", "starting point", "constraints", "post-processing", "parameters", "CIFAR-10", "CIFAR-100")
     return Section(
         "Beside the paper's tables",
         (
@@ -56,23 +81,37 @@ def comparison(data: str, accuracy: str, parameters: str) -> Section:
             Text("Designed by hand:"),
             Table(("study", "parameters", "CIFAR-10", "CIFAR-100", "reachable"), by_hand),
             Text("Discovered automatically:"),
-            Table(("study", "starting point", "post-processing", "parameters", "CIFAR-10", "CIFAR-100"), discovered),
+            Table(columns, discovered),
         ),
     )
+
+
+def _conditions(settings: Settings) -> tuple[str, str, str]:
+    """Starting point, constraints and post-processing of a search with these settings."""
+    limits, step, share = settings.limits, settings.breeding.width_step, settings.final_phase.share
+    constraints = (
+        CONSTRAINTS,
+        *([f"widths in multiples of {step}"] if step > 1 else []),
+        *(["step time of children"] if limits.child_steps is not None else []),
+        *(["FLOPs per image"] if limits.flops is not None else []),
+        *(["milliseconds per image"] if limits.milliseconds is not None else []),
+    )
+    start = (settings.experiment.start or "").rpartition(" ")[0] or START
+    return start, ", ".join(constraints), f"final phase ({100 * share:.0f} % of the budget)" if share else "none"
 
 
 def experiment_document(experiment: Experiment, folder: Path) -> Document:
     """What became of it so far; nothing is run or measured."""
     history = experiment.history()
-    best = choose_best(experiment, history)
-    test, spent, settings = measured_before(experiment, best.id), history.spending(), experiment.settings()
-    tested = "not measured" if test is None else percent(test)
+    best, tested = choose_best(experiment, history), known_test_accuracies(experiment)
+    spent, settings = history.spending(), experiment.settings()
+    test = percent(tested[best.id]) if best.id in tested else "not measured"
     parameters, label = best.evaluation.parameters, rules_label(experiment.settings(1))
     table = Table(
         ("", "value"),
         (
-            ("validation accuracy of the best", percent(best.fitness or 0.0)),
-            ("its test accuracy", tested),
+            ("validation accuracy of the best", percent(best.accuracy or 0.0)),
+            ("its test accuracy", test),
             ("parameters", f"{parameters:,}"),
             ("FLOPs of the search", f"{spent.flops:.3g}"),
             ("time of the search", seconds(spent.seconds)),
@@ -83,21 +122,22 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
         f"Experiment {os.path.basename(experiment.path.resolve())}",  # noqa: PTH119
         (
             Section("Result", (Text(BEST), Text(label), table)),
-            Section("Figures", experiment_figures(history, best.id, folder, label)),
-            *best_sections(history, best.id),
-            comparison(settings.data.source, tested, f"{parameters / 1e6:.1f} M"),
+            Section("Figures", experiment_figures(history, best.id, folder, tested, label)),
+            *best_sections(history, best.id, tested),
+            comparison(settings, test, f"{parameters / 1e6:.1f} M"),
             settings_section(settings),
         ),
     )
 
 
-def best_sections(history: History, identity: str) -> list[Section]:
-    """The architecture of an individual, and the mutations that led to it."""
+def best_sections(history: History, identity: str, tested: Mapping[str, float]) -> list[Section]:
+    """The architecture of an individual, and the mutations that led to it; `tested` has test accuracies by ID."""
     rows = [
         (
             str(number),
             ", ".join(each.mutations) or "from nothing",
-            "-" if each.fitness is None else percent(each.fitness),
+            "-" if each.accuracy is None else percent(each.accuracy),
+            percent(tested[each.id]) if each.id in tested else "-",
             f"{each.learning_rate:.4g}",
             f"{each.parameters:,}",
             each.network,
@@ -105,7 +145,7 @@ def best_sections(history: History, identity: str) -> list[Section]:
         )
         for number, each in enumerate(lineage(history.rows, identity))
     ]
-    header = ("step", "mutation", "validation", "learning rate", "parameters", "network", "individual")
+    header = ("step", "mutation", "validation", "test", "learning rate", "parameters", "network", "individual")
     return [
         Section("Best architecture", (Text(history.rows[identity].dna.in_a_line()), Text(f"Individual {identity}."))),
         Section("Lineage of the best", (Table(header, rows),)),

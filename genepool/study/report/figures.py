@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from genepool.analysis import Dot, History, dots, four_ancestors
@@ -74,17 +74,21 @@ PANELS = 4
 """The most experiments in the figure of escapes."""
 
 
-def experiment_figures(history: History, best: str, folder: Path, label: str) -> list[Picture]:
-    """Draw the progress with four networks, and the ancestry."""
-    rows = dots(history)
+def experiment_figures(
+    history: History, best: str, folder: Path, tested: Mapping[str, float], label: str
+) -> list[Picture]:
+    """Draw the progress with four networks, and the ancestry; `tested` has test accuracies by ID."""
+    rows, networks = dots(history), four_ancestors(history.rows, best, tested)
     write_csv(folder / "progress.csv", Dot._fields, rows)
-    draw_ancestors(rows, four_ancestors(history, best), folder / "progress.png", label)
+    draw_ancestors(rows, networks, folder / "progress.png", label)
     draw_tree(rows, best, folder / "ancestry.png", label)
+    untested = sum(network.test is None for network in networks)
+    hint = f" {untested} of them not tested: `genepool replay DIR {best} --test` does that." if untested else ""
     return [
         Picture(
             "progress",
             "Each dot is an individual. The diagrams are the best by validation accuracy (right) and ancestors of it; "
-            "white boxes have no nonlinearity, orange ones more than one. Rows: progress.csv.",
+            f"white boxes have no nonlinearity, orange ones more than one.{hint} Rows: progress.csv.",
         ),
         Picture("ancestry", "Parents and children; the line leads to the best. Rows: progress.csv."),
     ]

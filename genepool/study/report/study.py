@@ -10,7 +10,7 @@ from genepool.data import write_atomic
 from genepool.errors import DataError, GenepoolError, PopulationFormatError, StorageError, shown
 from genepool.experiment import Experiment
 from genepool.settings import departures, rules_label
-from genepool.study import Outcome, StudyPlan, findings, path_of, read_study
+from genepool.study import Outcome, StudyPlan, findings, known_test_accuracies, path_of, read_study
 from genepool.study.report.document import Document, Section, Table, Text, html_page, markdown
 from genepool.study.report.experiment import best_sections, comparison, experiment_document, percent, seconds
 from genepool.study.report.figures import StudyFigures, experiment_figures
@@ -26,13 +26,13 @@ def study_document(study: Path, folder: Path, published: bool = False) -> Docume
     best = max(outcomes, key=lambda outcome: outcome.validation)
     histories = _histories(study, outcomes)
     figures = StudyFigures(plan, folder, published).draw(outcomes, histories)
-    closer = []
+    closer, settings = [], plan.settings_of(best.arm, best.seed)
     history = next((known for outcome, known in histories if outcome is best), None)
     if history is not None and best.id in history.rows:
-        label = rules_label(plan.settings_of(best.arm, best.seed), plan.preset)
-        figures += experiment_figures(history, best.id, folder, f"{best.arm}, seed {best.seed}: {label}")
-        closer = best_sections(history, best.id)
-    data = plan.settings_of(best.arm, best.seed).data.source
+        label = f"{best.arm}, seed {best.seed}: {rules_label(settings, plan.preset)}"
+        tested = known_test_accuracies(Experiment.open(path_of(study, best.arm, best.seed)))
+        figures += experiment_figures(history, best.id, folder, tested, label)
+        closer = best_sections(history, best.id, tested)
     return Document(
         f"Study {os.path.basename(study.resolve())}",  # noqa: PTH119
         (
@@ -41,7 +41,7 @@ def study_document(study: Path, folder: Path, published: bool = False) -> Docume
             Section("Statistics", (Table(("computed", "found"), findings(plan.statistics, outcomes)),)),
             Section("Figures", figures),
             *closer,
-            comparison(data, percent(best.test_accuracy), f"{best.parameters / 1e6:.1f} M"),
+            comparison(settings, percent(best.test_accuracy), f"{best.parameters / 1e6:.1f} M"),
             _repeating(plan, outcomes),
         ),
     )
