@@ -76,7 +76,7 @@ def test_a_network_is_trained_saved_and_inherited_from(tmp_path):
     assert parent["inherited"] == []
     keys = {"fitness", "reason", "parameters", "flops_forward", "flops_training", "flops", "steps", "inherited"}
     assert set(parent) == keys | {"fresh", "losses", "seconds", "stepping", "step_seconds", "step_decisions"} | {
-        "accuracy", "flops_image", "milliseconds", "raced", "look", "second", "precision",
+        "accuracy", "flops_image", "milliseconds", "raced", "look", "second", "precision", "resumed",
     }  # fmt: skip
     child = facts(*command, "--steps", 0, "--parent", tmp_path / "weights")
     assert child["fitness"] == parent["fitness"]
