@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from genepool.study import begin_study, read_plan, read_study
 from tests.support.in_process import genepool
 from tests.support.processes import wait_until
 
@@ -116,6 +117,34 @@ def test_a_folder_holds_one_plan(plan, tmp_path):
     (tmp_path / "out" / "plan.json").write_text('{"arms": {"other": {}}}')
     done = genepool("study", str(plan), "--out", str(tmp_path / "out"))
     assert done.returncode == 2 and "another plan" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--set", "training.stepps=3"), "did you mean 'training.steps'"),
+        (("--set", "training.steps=3"), "another plan"),
+        (("--preset", "laptop"), "another plan"),
+        (("--preset", "papper"), "paper"),
+        (("--only", "nothing"), "no arm"),
+        (("--address", "auto"), "need --engine ray"),
+        (("--memory", "much"), "not an amount of memory"),
+    ],
+)
+def test_what_a_study_in_a_folder_cannot_become_is_one_sentence(words, message, plan, tmp_path):
+    begin_study(read_plan(str(plan)), tmp_path / "out")
+    done = genepool("study", tmp_path / "out", *words)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+    assert not list((tmp_path / "out").glob("*/seed-*"))
+
+
+def test_the_plan_has_the_values_of_the_command_line(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr("genepool.study.run_study", lambda *_: sys.exit(0))
+    words = ("--set", "training.steps=11", "--set", "breeding.odds.identity=3", "--preset", "faithful")
+    assert genepool("study", plan, "--out", tmp_path / "out", *words).returncode == 0
+    settings = read_study(tmp_path / "out")[0].settings_of("evolution", 1)
+    assert settings.training.steps == 11 and settings.breeding.odds["identity"] == 3
+    assert settings.budget.individuals == 6 and settings.population.lease == 60  # the plan's, and the preset's
 
 
 def test_a_preset_replaces_the_plans_and_is_in_the_folders_name_and_in_the_report(plan, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from genepool.errors import SettingsError
 from genepool.population import FREE
 from genepool.study.lease import Driver, claim, is_led
+from genepool.workers import LocalPool, PoolOptions, PoolShare, memory_per_pool, memory_per_worker
 from tests.support.processes import assert_sound, training, wait_until, workers_of
 from tests.support.studies import Study
 
@@ -124,3 +127,16 @@ def test_leadership_is_released_or_taken_over_when_the_leader_is_silent(two, tmp
     wait_until(lambda: claim(tmp_path, one) is not None)
     assert time.monotonic() - began > 0.9
     assert not theirs.held()
+
+
+def test_pools_side_by_side_share_the_cores_and_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    options = PoolOptions(directory=tmp_path, device="cpu", share=PoolShare(pools=2, memory=16 << 30))
+    assert LocalPool(options).count == 4
+    few = PoolOptions(directory=tmp_path, device="cpu", count=25, share=PoolShare(pools=2, most=3, memory=16 << 30))
+    assert LocalPool(few).count == 3
+    assert memory_per_worker(None, 4, within=16 << 30) == 4 << 30
+    whole, half = memory_per_pool(1), memory_per_pool(2)
+    assert whole is not None and half is not None and half < 0.6 * whole
+    with pytest.raises(SettingsError, match="do not fit"):
+        LocalPool(PoolOptions(directory=tmp_path, device="cpu", count=1000, share=PoolShare(memory=1 << 30)))

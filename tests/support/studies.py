@@ -72,7 +72,7 @@ class Study:
         return one
 
     def experiments(self) -> list[Path]:
-        return sorted(path.parent for path in self.folder.glob("*/seed-*/experiment.json"))
+        return sorted(path.parent for path in self.folder.glob("*/seed-*/leaders"))
 
     def leaders(self, experiment: Path) -> list[str]:
         """Those who led it, in order."""
