@@ -68,7 +68,7 @@ test-thorough: $(STAMP) browser  ## run slow or redundant tests
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so it is not tested."
 	$(BIN)/python -m pytest -n 2 -rs -m thorough
 
-test-cluster: $(CLUSTER_STAMP)  ## test Ray with three nodes and Slurm with one, on this machine: about four minutes
+test-cluster: $(CLUSTER_STAMP)  ## test Ray with three nodes and Slurm with one, on this machine: about ten minutes
 	@$(MAKE) -s page || echo "The dashboard's page is not built, so its dashboard is not tested."
 	GENEPOOL_CLUSTER=$${GENEPOOL_CLUSTER:-1} $(BIN)/python -m pytest -rs --timeout 1200 tests/cluster
 

@@ -3,6 +3,7 @@
 run, train         evolve; train one network
 launch             worker, launch: workers on other machines
 study, estimate    studies; what they would take
+study_text         the progress of a study, and its table
 status             status and report of an experiment
 live               the live view of a run
 dashboard          the page
@@ -33,7 +34,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 COMMANDS = {
     "run": "Evolve: start an experiment, or continue one.",
     "worker": "Add a worker to an experiment, on any machine that sees its directory.",
-    "launch": "Start workers on other machines with Slurm, Kubernetes or ssh.",
+    "launch": "Work on an experiment or a study with Slurm, Kubernetes or ssh.",
     "study": "Run a plan of experiments: arms and repeats, with statistics and a report.",
     "report": "Write a report on an experiment or a study, with figures.",
     "status": "Show the status of an experiment.",

@@ -65,7 +65,7 @@ def progress_text(progress: StudyProgress) -> str:
     rows = [
         f"  {one.key}: {percent(one.share)} spent, {one.individuals} individuals"
         + (f", best {percent(one.best)}" if one.best is not None else "")
-        + f", {one.workers} workers"
+        + f", {one.workers} {'worker' if one.workers == 1 else 'workers'}"
         + (f" ({one.trouble})" if one.trouble else "")
         for one in progress.running
     ]

@@ -89,6 +89,13 @@ def test_a_study_that_is_killed_goes_on_and_runs_all_arms_and_repeats_once(plan,
         ("[arms.a]\nchanges = [{spent = 0.5, set = {experiment.seed = 5}}]", "cannot change"),
         ("[arms.a]\nchanges = [{spent = 0.5, set = {mutatoins = 5}}]", "breeding.mutations"),
         ("[arms.a]\nchanges = 5", "not valid"),
+        ("[arms.a]\nchanges = [{set = {breeding.mutations = 5}}]", "needs `spent`"),
+        ("[arms.a]\nchanges = [{when = 'plateau', set = {breeding.mutations = 5}}]", "belong together"),
+        (
+            "[arms.a]\nchanges = [{spent = 0.5, reset_weights = true}, {spent = 0.4, reset_weights = true}]",
+            "larger than in the change before",
+        ),
+        ("[arms.a]\n[scales.laptop]\nonly = ['b']", "no such arm"),
         ('statistics = ["meen"]\n[arms.a]', "mean"),
         ('figure = "dependence"\n[arms.a]', "against"),
         ('figure = "dependence"\nagainst = "stepps"\n[arms.a]', "stepps"),
@@ -109,6 +116,16 @@ def test_a_folder_holds_one_plan(plan, tmp_path):
     (tmp_path / "out" / "plan.json").write_text('{"arms": {"other": {}}}')
     done = genepool("study", str(plan), "--out", str(tmp_path / "out"))
     assert done.returncode == 2 and "another plan" in done.stderr
+
+
+def test_a_preset_replaces_the_plans_and_is_in_the_folders_name_and_in_the_report(plan, tmp_path):
+    done = genepool("study", plan, "--preset", "faithful", "--only", "evolution", "--repeats", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    label = "fashion-mini, preset faithful, population 3, 10 steps. Departures from the paper: none."
+    assert label in done.stderr, "before anything runs"
+    folder = tmp_path / "studies" / "plan-faithful"
+    assert label in (folder / "report" / "report.html").read_text()
+    assert genepool("study", plan, "--preset", "fathful", cwd=tmp_path).returncode == 2
 
 
 def test_shipped_plans_are_listed_and_valid():

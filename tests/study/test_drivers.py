@@ -47,6 +47,7 @@ def _done(path: Path) -> bool:
     return (path / "outcome.json").exists()
 
 
+@pytest.mark.thorough
 def test_a_frozen_driver_is_replaced_after_a_lease_and_accepts_it(studies):
     """Its lock is still held: only the silence counts."""
     study = studies(repeats=1, lease=3, steps=3000)
