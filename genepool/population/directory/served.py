@@ -198,5 +198,5 @@ def _bounded(data: bytes) -> bytes:
 def _too_large(what: str) -> SettingsError:
     return SettingsError(
         f"{what} is larger than {LARGEST_TRANSFER >> 30} GiB, the largest transfer to or from a served population; "
-        "lower max_parameters, or use a directory that all nodes share."
+        "lower limits.parameters, or use a directory that all nodes share."
     )
