@@ -181,10 +181,10 @@ def test_only_calls_of_the_store_are_carried_out(tmp_path: Path) -> None:
 def test_a_transfer_that_is_too_large_is_refused_in_both_directions(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(served, "LARGEST_TRANSFER", 1000)
     files = ServedFiles(FileServer(str(tmp_path)).do)
-    with pytest.raises(SettingsError, match="lower limits.parameters"):
+    with pytest.raises(SettingsError, match=r"lower limits\.parameters"):
         files.save(f"{tmp_path}/w", bytes(1001))
     Files().save(f"{tmp_path}/w", bytes(1001))
-    with pytest.raises(SettingsError, match="lower limits.parameters"):
+    with pytest.raises(SettingsError, match=r"lower limits\.parameters"):
         files.load(f"{tmp_path}/w", 1 << 40)
     with pytest.raises(OSError, match="large") as caught:
         files.load(f"{tmp_path}/w", 10)
