@@ -47,7 +47,7 @@ SMALL = (
     ),
 )
 """Budgets of time, made small and independent of how busy the machine is."""
-MOST_UNRUN = 8
+MOST_UNRUN = 10
 
 BLOCK = re.compile(r"^```(\w+)(?: ([^\n]*))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d[\d,]*(\.\d+)?(e-?\d+)?")

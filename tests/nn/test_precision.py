@@ -26,6 +26,7 @@ def evaluator(fashion, *, mixed, steps=20):
 def test_precision_is_a_setting_and_the_papers_rules_are_computed_in_float32(fashion):
     assert {name: preset(name).training.precision for name in PRESETS} == {
         "paper": "float32",
+        "lab": "float32",
         "faithful": "float32",
         "laptop": "auto",
     }
