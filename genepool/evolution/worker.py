@@ -164,7 +164,7 @@ class Worker:
         return self._is_founding
 
     def _without_death(self, decision: Decision, census: Census) -> Decision:
-        """The decision if nobody may die: no birth takes the place of a death that does not happen."""
+        """The decision if no individual may die: no birth takes the place of a death that does not happen."""
         room = census.living < self.rules.population_size
         return Decision(kill=False, reproduce=decision.reproduce and room)
 

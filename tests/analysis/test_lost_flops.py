@@ -88,7 +88,7 @@ def test_an_undisturbed_experiment_loses_nothing(tmp_path):
 def test_a_training_that_was_taken_over_counts_twice_where_it_was_repeated(tmp_path):
     made = experiment(tmp_path / "e", f"population.lease={LEASE}")
     killed_worker(made)
-    assert spent(made) == (0, 0)  # as far as anybody knows, it is still in progress
+    assert spent(made) == (0, 0)  # by what is on disk, it is still in progress
     population, individual = taken_over(made)
     assert spent(made) == (10, 10)
     population.hand_over(individual)

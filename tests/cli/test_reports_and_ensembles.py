@@ -113,7 +113,7 @@ def study(tmp_path_factory) -> Path:
         done = genepool("study", plan, "--out", folder)
     assert done.returncode == 0, done.stderr
     before = done.stderr.index("sign-test")
-    assert before < done.stderr.index("waiting"), "the statistics are told before anything runs"
+    assert before < done.stderr.index("waiting"), "the statistics are printed before anything runs"
     assert "one-sided p" in done.stdout and "FLOPs of all experiments" in done.stdout
     return folder
 
