@@ -22,7 +22,7 @@ from genepool.experiment import Experiment
 from genepool.mutations import MUTATIONS, apply
 from genepool.population import Birth, Files, Fossil, Individual, Result, State
 from genepool.population.directory import names
-from genepool.population.directory.archive import Archive
+from genepool.population.directory.log import Archive
 from genepool.population.directory.writer import stored_files
 from genepool.settings import override, preset
 

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from genepool.dna import DNA
 from genepool.errors import MutationError
+from genepool.layers import BatchNormRelu
 from genepool.mutations import MUTATIONS
 
 
 @MUTATIONS.register("leak")
 def leak(dna: DNA, rng: Random) -> DNA:
-    rectifiers = [vertex for vertex in dna.vertices if vertex.type == "bn_relu" and vertex.properties_mutable]
+    rectifiers = [vertex for vertex in dna.vertices if isinstance(vertex, BatchNormRelu) and vertex.properties_mutable]
     if not rectifiers:
         raise MutationError("there is no rectifier yet.")
     return dna.edited(put=[replace(rng.choice(rectifiers), leakiness=rng.uniform(0.01, 0.3))])

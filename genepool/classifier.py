@@ -14,7 +14,7 @@ import tempfile
 import time as clock
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,25 +24,32 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from genepool import settings as names
-from genepool.data import ArraySource, pixel_scale, plain_labels, prepare, save_file, store_arrays, to_pixels
+from genepool.data import (
+    ArraySource,
+    Source,
+    converted,
+    pixel_scale,
+    plain_labels,
+    prepare,
+    save_file,
+    store_arrays,
+    to_pixels,
+)
 from genepool.errors import ArrayError, DataError, NotFittedError, shown
-from genepool.experiment import Experiment
+from genepool.experiment import Experiment, Start, beginning
 from genepool.export import Facts, Network, document, image_files, metadata, read_document, read_image, read_model
 from genepool.registry import load as load_plugins
 
-IMAGES = "images.npz"
-"""The file in the experiment's directory that holds the arrays of `fit`, for the workers."""
+IMAGES = "images.npz"  # file in the experiment's directory that holds the arrays of `fit`, for the workers
 OWN = ("facts_", "classes_", "_network", "_scale", "_kept")
 """The attributes that `fit` sets; others belong to a subclass and are pickled as they are."""
-NOTE = "estimator"
-"""The key of what a saved classifier has in addition to a model's facts."""
+NOTE = "estimator"  # key of what a saved classifier has in addition to a model's facts
 
 
 class _Note(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     scale: float
-    kind: str
-    """The type of the labels, as NumPy writes it."""
+    kind: str  # type of the labels, as NumPy writes it
     labels: tuple[bool | int | float | str, ...]
 
 
@@ -59,9 +66,11 @@ class ImageClassifier:
     """Evolves a classifier of images.
 
         time          how long `fit` may evolve, like "90s", "10m" or "2h"; None: no limit
-        preset        the settings to start from: `laptop`, `faithful` or `paper`
-        settings      settings by name that differ, like {"workers.count": 2, "data.flip": False}
-                      (see `genepool.settings.Settings`); "data.flip": no mirror images, as for digits, letters or signs
+        settings      settings by name that differ from the preset's, like {"workers.count": 2, "data.flip": False}
+                      (see `genepool.settings.Settings`); "data.flip": no mirror images, as for digits, letters or
+                      signs; "preset": `laptop`, `finetune`, `faithful` or `paper`
+        start         the network to evolve on from, as for `genepool run --start`: a pretrained model, a file of DNA or
+                      a name; None: the trivial one
         directory     where the experiment is kept; `fit` continues one that is there. None: a temporary directory
         plugins       modules or .py files with your own mutations, selections and so on
         random_state  the seed of all random numbers
@@ -74,14 +83,14 @@ class ImageClassifier:
         self,
         *,
         time: str | float | None = "2m",
-        preset: str = "laptop",
         settings: Mapping[str, Any] | None = None,
+        start: str | os.PathLike[str] | None = None,
         directory: str | os.PathLike[str] | None = None,
         plugins: Sequence[str] = (),
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
-        self.time, self.preset, self.settings, self.directory = time, preset, settings, directory
+        self.time, self.settings, self.start, self.directory = time, settings, start, directory
         self.plugins, self.random_state, self.verbose = plugins, random_state, verbose
 
     # -- parameters, as scikit-learn expects them ----------------------------------------------------------------------
@@ -122,10 +131,8 @@ class ImageClassifier:
 
     @_value_errors()
     def fit(self, X: ArrayLike | str | os.PathLike[str], y: ArrayLike | None = None) -> ImageClassifier:  # noqa: N803
-        """Evolve on images and their labels, or on a folder, a .npz file or a data set's name.
-
-        Ctrl-C ends it early with the best network so far; with a `directory`, another `fit` continues from there.
-        """
+        """Evolve on images and their labels, or on a folder, a .npz file or a data set's name. Ctrl-C ends it early
+        with the best network so far; with a `directory`, another `fit` continues from there."""
         load_plugins(self.plugins)
         experiment, classes, scale = self._of_path(X, y) if isinstance(X, (str, os.PathLike)) else self._of_arrays(X, y)
         self._evolve(experiment)
@@ -137,10 +144,11 @@ class ImageClassifier:
     def _of_path(self, path: str | os.PathLike[str], y: ArrayLike | None) -> tuple[Experiment, None, float]:
         if y is not None:
             raise DataError("A folder or file contains its labels; leave y out.")
-        settings = self._settings(str(Path(path).resolve()) if Path(path).exists() else os.fspath(path))
+        name = str(Path(path).resolve()) if Path(path).exists() else os.fspath(path)
+        settings, start = self._beginning(name, lambda settings: settings.data.open())
         prepare(settings.data.open())  # bad images are reported before a directory is made
         self._make_place()
-        return self._experiment(settings), None, 1.0
+        return self._experiment(settings, start), None, 1.0
 
     def _of_arrays(self, x: ArrayLike, y: ArrayLike | None) -> tuple[Experiment, NDArray[Any], float]:
         if y is None:
@@ -148,9 +156,10 @@ class ImageClassifier:
         labels, classes = _labels_and_classes(y)
         scale = pixel_scale(x)
         pixels = to_pixels(x, scale)
-        ArraySource(pixels, labels)  # refuses what no network can be trained on
+        source = ArraySource(pixels, labels)  # refuses what no network can be trained on
         self._make_place()
-        experiment = self._experiment(self._settings(str(self._place().resolve() / IMAGES)))
+        place = str(self._place().resolve() / IMAGES)
+        experiment = self._experiment(*self._beginning(place, lambda settings: settings.data.adapted(source)))
         store_arrays(self._place() / IMAGES, pixels, labels)  # for the workers
         return experiment, classes, scale
 
@@ -169,21 +178,30 @@ class ImageClassifier:
     def _place(self) -> Path:
         return Path(self.directory) if self.directory is not None else Path(self._kept)
 
-    def _settings(self, data: str) -> names.Settings:
+    def _settings(self, data: str, default: str = "laptop") -> names.Settings:
         given = {
             "data.source": data,
             "budget.time": None if self.time is None else names.seconds(str(self.time)),
             "experiment.seed": self.random_state,
+            **(self.settings or {}),
         }
-        return names.changed(names.preset(self.preset), {**given, **(self.settings or {})})
+        return names.changed(names.preset(given.pop("preset", default)), given)
 
-    def _experiment(self, settings: names.Settings) -> Experiment:
-        experiment = Experiment.create(self._place(), settings)
-        experiment.set(names.by_name(settings))
+    def _beginning(
+        self, data: str, source_of: Callable[[names.Settings], Source]
+    ) -> tuple[names.Settings, Start | None]:
+        """The settings, and the network to start from."""
+        if self.start is None:
+            return self._settings(data), None
+        found = beginning(os.fspath(self.start), lambda default: self._settings(data, default), source_of)
+        return found.settings, found.start
+
+    def _experiment(self, settings: names.Settings, start: Start | None) -> Experiment:
+        experiment = Experiment.create(self._place(), settings, start)
+        experiment.set({name: value for name, value in names.by_name(settings).items() if name != "experiment.start"})
         return experiment
 
     def _evolve(self, experiment: Experiment) -> None:
-        """Evolve until the budget is spent, or until Ctrl-C if there is a network by then."""
         progress = _ProgressLine() if self.verbose else None
         try:
             experiment.run(plugins=self.plugins, look=lambda: progress(experiment) if progress else None)
@@ -202,6 +220,8 @@ class ImageClassifier:
         if isinstance(X, (list, tuple)) and X and all(isinstance(place, (str, os.PathLike)) for place in X):
             return network.predict(np.stack([read_image(path, facts) for path in image_files(map(Path, X))]))
         pixels = to_pixels(X, self._scale)
+        if self.start is not None:  # the images may have been converted
+            pixels = converted(pixels, facts.channels)
         if pixels.shape[1:] != tuple(facts.image):
             raise DataError(f"X has images of the shape {pixels.shape[1:]}, but it was fitted on {tuple(facts.image)}.")
         return network.predict(pixels)
@@ -283,10 +303,10 @@ class ImageClassifier:
 
 
 def _plain_parameters(note: _Note) -> dict[str, Any]:
-    """The parameters, without those that would make the next `fit` import modules or write to a directory."""
+    """The parameters, without those that would make the next `fit` read or write files or import modules."""
     # JSON has no tuples, and no parameter is a list.
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in note.parameters.items()}
-    return {name: value for name, value in plain.items() if name not in ("plugins", "directory")}
+    return {name: value for name, value in plain.items() if name not in ("plugins", "directory", "start")}
 
 
 def _saved_labels(note: _Note) -> NDArray[Any]:
@@ -299,9 +319,8 @@ def _saved_labels(note: _Note) -> NDArray[Any]:
 
 def _not_fitted(text: str) -> NotFittedError:
     """An error that is also scikit-learn's own if that is loaded."""
-    theirs = sys.modules.get("sklearn.exceptions")
-    kinds = (NotFittedError,) if theirs is None else (NotFittedError, theirs.NotFittedError)
-    error: NotFittedError = type("NotFittedError", kinds, {})(text)
+    theirs = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", None)
+    error: NotFittedError = type("NotFittedError", (NotFittedError, theirs) if theirs else (NotFittedError,), {})(text)
     return error
 
 
@@ -309,16 +328,13 @@ def _labels_and_classes(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """Labels as a data source takes them, and the classes as the user writes them; warns about a column vector."""
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
-        theirs = sys.modules.get("sklearn.exceptions")
-        kind = UserWarning if theirs is None else theirs.DataConversionWarning
+        kind = getattr(sys.modules.get("sklearn.exceptions"), "DataConversionWarning", UserWarning)
         warnings.warn("A column-vector y was passed when a 1d array was expected; write y.ravel().", kind, stacklevel=5)
         labels = labels[:, 0]
     return plain_labels(labels)
 
 
 class _ProgressLine:
-    """Writes a line to standard error every few seconds."""
-
     EVERY = 5.0
 
     def __init__(self) -> None:

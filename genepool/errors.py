@@ -1,8 +1,8 @@
 """Every exception that Genepool raises on purpose.
 
     GenepoolError
-      StepAbandoned: ConcurrencyError, StorageError, PopulationTooSmallError, MutationError
-      TrainingError: ModelTooLargeError, DivergedError
+      StepAbandoned: ConcurrencyError, StorageError, PopulationTooSmallError, MutationError, MissingLayerError
+      TrainingError: ModelTooLargeError, DivergedError, LayerError
       DataError: ArrayError
       InvalidDNAError, UnreachableError, SettingsError, NotFittedError, ExportError, EngineError
       PopulationFormatError, MissingDependencyError
@@ -48,6 +48,14 @@ class MutationError(StepAbandoned):
     """The mutation cannot act on this DNA; draw another."""
 
 
+class MissingLayerError(StepAbandoned):
+    """A network has layers of kinds that this process lacks; a process with the plugin can use the network."""
+
+    def __init__(self, message: str, kinds: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.kinds = kinds
+
+
 class InvalidDNAError(GenepoolError):
     """A DNA breaks a rule of the encoding; the message names the vertex or edge and the rule."""
 
@@ -78,6 +86,10 @@ class ModelTooLargeError(TrainingError):
 
 class DivergedError(TrainingError):
     """The loss is not finite."""
+
+
+class LayerError(TrainingError):
+    """A plugin's layer failed; the message names its kind and the error."""
 
 
 class NotFittedError(GenepoolError, ValueError, AttributeError):

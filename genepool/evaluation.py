@@ -21,10 +21,8 @@ class Progress(NamedTuple):
     step: int
     steps: int
     loss: float
-    checkpoint: Callable[[], bytes]
-    """Return the bytes from which the training can be resumed at exactly this step."""
-    flops: int = 0
-    """FLOPs executed in this attempt at the training."""
+    checkpoint: Callable[[], bytes]  # returns the bytes from which the training can be resumed at exactly this step
+    flops: int = 0  # FLOPs executed in this attempt at the training
 
 
 Observer = Callable[[Progress], None]
@@ -53,10 +51,7 @@ class Race(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TrainingBudget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the training of one individual gets, if it differs from the settings.
-
-    It is part of the birth record, so that a training can be repeated.
-    """
+    """What the training of one individual gets, if it differs from the settings; part of the birth record."""
 
     seconds: float = 0.0
     """Time for the steps; the first few steps show how many fit. 0: the number of steps in the settings."""
@@ -64,6 +59,8 @@ class TrainingBudget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The same limit as FLOPs of training."""
     max_steps: int = 0
     """The most steps that `seconds` or `flops` may buy, since small networks would take very many; 0: no limit."""
+    min_steps: int = 40
+    """The fewest steps, however slow they are: with fewer, a network with random weights would not be trained."""
     step_decisions: tuple[tuple[int, int], ...] = ()
     """Pairs of steps done and steps in total, one per decision: repeats a training limited by time or by a race."""
     crop: float = 1.0
@@ -139,19 +136,15 @@ class TrainingRequest(msgspec.Struct, frozen=True):
 
     dna: DNA
     seed: int
-    inherited: tuple[bytes, ...] = ()
-    """The weights of each parent that passes them on; empty: random weights."""
-    recombination: str = ""
-    """How the weights of two parents are combined: a name from genepool.mutations.recombination."""
-    checkpoint: bytes | None = None
-    """Where an interrupted training of the same request continues."""
+    inherited: tuple[bytes, ...] = ()  # weights of each parent that passes them on; empty: random weights
+    recombination: str = ""  # how the weights of two parents are combined: a name from genepool.mutations.recombination
+    checkpoint: bytes | None = None  # where an interrupted training of the same request continues
     budget: TrainingBudget = AS_CONFIGURED
 
 
 class Trained(NamedTuple):
     evaluation: Evaluation
-    weights: bytes | None
-    """None if the network could not be trained."""
+    weights: bytes | None  # None if the network could not be trained
 
 
 class Evaluator(Protocol):
@@ -161,8 +154,7 @@ class Evaluator(Protocol):
         """Train and validate a network; one too large, diverging or out of memory is a result, not an exception."""
 
 
-Evaluators = Callable[[int], Evaluator]
-"""A version of the settings -> the evaluator of individuals born under it."""
+Evaluators = Callable[[int], Evaluator]  # a version of the settings -> the evaluator of individuals born under it
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,8 +172,7 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     """The weights that a child inherits: tensors of the same name and shape; everything that can be kept (Differs from
     the paper: its function is preserved); none."""
     schedule: str = "constant"
-    """Schedule of the learning rate during one training: constant, linear, or a plugin's. Differs from the paper if it
-    is not constant."""
+    """Schedule of the learning rate: constant, linear, or a plugin's. Differs from the paper if it is not constant."""
     nesterov: bool = False
     """Differs from the paper if on: Nesterov momentum."""
     smoothing: Annotated[float, Meta(ge=0, le=0.9)] = 0.0
@@ -215,14 +206,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Differs from the paper if given: a network that takes longer for the inference of one image, on the machine that
     trained it, is less fit than every network within the limit. Without a limit the time is not measured."""
     memory: Annotated[int, Meta(ge=1, le=2**50)] | None = None
-    """Differs from the paper if given: networks that need more bytes of memory, by prediction, are not trained, even if
-    the worker has more."""
+    """Differs from the paper if given: networks that are predicted to need more bytes of memory are not trained."""
     child_steps: Annotated[int, Meta(ge=1, le=10**9)] | None = None
     """Differs from the paper if given: steps that a child must have time for, otherwise its mutation is drawn again.
     Networks that cost no more than one convolution of 16 channels are always allowed."""
     redraw: bool = False
-    """Differs from the paper if on: a mutation that exceeds `limits.parameters` or `limits.flops` is drawn again, so
-    that every child can be trained."""
+    """Differs from the paper if on: a mutation that exceeds `limits.parameters` or `limits.flops` is drawn again, and
+    so is one that makes a network no smaller although it exceeds `limits.milliseconds`."""
 
     def fault(self, of: Capacity) -> str | None:
         """Why a network with these parameters and FLOPs is too large, or None."""
@@ -233,14 +223,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def penalised(self, fitness: float, milliseconds: float | None) -> float:
-        """Lower the fitness of a network that takes this long for one image.
-
-        Differs from the paper if there is a limit: a slower network survives, but below zero, where no network within
-        the limit is; it ranks higher the closer it is to the limit, so that evolution can recover.
-        """
+        """Lower the fitness of a network that takes this long for one image. Differs from the paper if there is a
+        limit: a slower network survives, but below zero, where no network within the limit is; it ranks higher the
+        closer it is to the limit, so that evolution can recover."""
         if self.milliseconds is not None and milliseconds is not None and milliseconds > self.milliseconds:
             return fitness * self.milliseconds / milliseconds + WORST
         return fitness
+
+    def is_slow(self, milliseconds: float | None) -> bool:
+        """Whether a network that takes this long for one image (None: unknown) exceeds the limit."""
+        return self.milliseconds is not None and milliseconds is not None and milliseconds > self.milliseconds
 
     @property
     def untrained(self) -> float:
@@ -260,11 +252,9 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
     """With `accuracy-per-flops`: the exponent. At 0.07 (MnasNet), twice the FLOPs must bring 5 % more accuracy."""
 
     def fitness(self, accuracy: float, flops: int) -> float:
-        """Return the fitness of a trained network with these FLOPs per image, 0 to 1.
-
-        A product, as in MnasNet (Tan et al., 2019): no trained network ranks below one that could not be trained. FLOPs
-        below the target are free: a first convolution, not yet trained, would lose against the trivial network.
-        """
+        """Return the fitness of a trained network with these FLOPs per image, 0 to 1. A product, as in MnasNet (Tan et
+        al., 2019): no trained network ranks below one that could not be trained. FLOPs below the target are free: a
+        first convolution, not yet trained, would lose against the trivial network."""
         if self.kind == "accuracy":
             return accuracy
         return accuracy * float(max(1.0, flops / self.flops_target) ** -self.flops_weight)

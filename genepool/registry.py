@@ -1,8 +1,7 @@
 """Things that users choose by name, the plugins that add to them, and names that are imported on first use.
 
 A registry is filled by decorator, by this package and by plugins, or by another package's entry point, which is loaded
-only when its name is used. Plugins are named by the command line, the environment and installed packages; the names in
-an experiment's settings are only looked up, never imported.
+only when its name is used. The names in an experiment's settings are only looked up, never imported.
 """
 
 from __future__ import annotations
@@ -23,16 +22,13 @@ from genepool.errors import SettingsError, shown
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-VARIABLE = "GENEPOOL_PLUGINS"
-"""Modules and files, separated as in PATH."""
+VARIABLE = "GENEPOOL_PLUGINS"  # modules and files, separated as in PATH
 GROUP = "genepool.registry"
 
 
 def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package that imports its public names, given by module, on first use.
-
-    So `import genepool` and commands that do not train never load torch.
-    """
+    """Return a `__getattr__` for a package that imports its public names, given by module, on first use. So `import
+    genepool` and commands that do not train never load torch."""
     module_of = {name: module for module, names in homes.items() for name in names}
 
     def get(name: str) -> Any:
@@ -44,7 +40,6 @@ def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[st
 
 
 def named_by_environment() -> list[str]:
-    """Return the plugins named in the environment."""
     return [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
 
 
@@ -85,7 +80,6 @@ def _cause(name: str, error: BaseException) -> str:
 
 @cache
 def offered(group: str) -> tuple[EntryPoint, ...]:
-    """Return the entry points of installed packages in a group."""
     from importlib.metadata import entry_points
 
     return tuple(entry_points(group=group))
@@ -100,10 +94,8 @@ def forget_installed() -> None:
 
 @cache
 def load_installed() -> tuple[str, ...]:
-    """Import the plugins of installed packages and return a sentence for each that fails.
-
-    Called only for a name that is not known otherwise, so that broken or slow packages affect only their users.
-    """
+    """Import the plugins of installed packages and return a sentence for each that fails. Called only for a name that
+    is not known otherwise, so that broken or slow packages affect only their users."""
     faults = []
     for point in offered(GROUP):
         try:
@@ -128,6 +120,7 @@ class Registry(Generic[T]):
     def __init__(self, noun: str, group: str) -> None:
         self.noun, self.group = noun, group
         self._objects: dict[str, T] = {}
+        self._loaded: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
         """Register an object under a name, as a decorator."""
@@ -135,10 +128,14 @@ class Registry(Generic[T]):
         def put(thing: T) -> T:
             if name in self._objects:
                 raise SettingsError(f"The {self.noun} '{name}' is registered twice; give one of them another name.")
-            self._objects[name] = thing
+            self.check(name, thing)
+            self._objects[name] = self._loaded[name] = thing
             return thing
 
         return put
+
+    def check(self, name: str, thing: T) -> None:
+        """Raise SettingsError if the object cannot be registered under this name."""
 
     @property
     def _entry_points(self) -> dict[str, EntryPoint]:
@@ -151,6 +148,11 @@ class Registry(Generic[T]):
                 )
             found[point.name] = point
         return found
+
+    @property
+    def loaded(self) -> dict[str, T]:
+        """The objects that are loaded now, without those of installed packages that were not used yet."""
+        return self._loaded
 
     def names(self) -> list[str]:
         """Return all names, our own first, in order of registration."""
@@ -169,11 +171,13 @@ class Registry(Generic[T]):
         if name not in self:
             unknown = f"There is no {self.noun} '{shown(name)}'; {nearest(name, self.names())}"
             raise SettingsError(" ".join((unknown, *load_installed())))
-        if name in self._objects:
-            return self._objects[name]
+        if name in self._loaded:
+            return self._loaded[name]
         point = self._entry_points[name]
         try:
             thing: T = point.load()
         except Exception as error:
             raise SettingsError(f"The {self.noun} '{name}' from '{point.value}' cannot be loaded: {error}.") from error
+        self.check(name, thing)
+        self._loaded[name] = thing
         return thing

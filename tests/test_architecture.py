@@ -1,6 +1,7 @@
 """The rules between layers (ARCHITECTURE.md), read off the source: who imports whom, who may touch what."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,12 @@ LAYERS = (
     ("workers", "analysis"),
     ("settings", "export", "nn", "evolution", "data"),
     ("population", "mutations", "evaluation"),
-    ("dna",),
+    ("dna", "layers"),
     ("registry", "errors"),
 )
 PLACE_OF = {name: (row, column) for row, names in enumerate(LAYERS) for column, name in enumerate(names)}
 BORDERS = {
-    "torch": ("nn", "export", "testing/bench"),
+    "torch": ("layers", "nn", "export", "testing/bench", "testing/layer_contract.py", "testing/layer_checks.py"),
     "safetensors": ("nn", "export"),
     "onnx": ("export",),
     "onnxruntime": ("export",),
@@ -75,6 +76,31 @@ def test_there_are_few_layers():
 def test_each_heavy_library_has_one_room(library):
     users = [p.relative_to(ROOT) for p in FILES if any(name.split(".")[0] == library for name in imports(p))]
     assert not [path for path in users if not any(path.is_relative_to(folder) for folder in BORDERS[library])]
+
+
+def test_layers_load_torch_only_when_a_network_is_built():
+    """Commands that do not train read DNAs, and must not wait for torch or NumPy."""
+    for path in (ROOT / "layers").glob("*.py"):
+        if path.name == "tensors.py":
+            continue
+        first = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = [alias.name for node in first if isinstance(node, ast.Import) for alias in node.names]
+        names += [node.module or "" for node in first if isinstance(node, ast.ImportFrom)]
+        heavy = [name for name in names if name.split(".")[0] in ("torch", "numpy") or name.endswith("layers.tensors")]
+        assert not heavy, path
+
+
+def test_only_layers_and_mutations_know_the_kinds_of_layers():
+    """Everything else asks the layer. One place is allowed: `DNA.convs`, which the paper's mutations use."""
+    known = re.compile(r"bn_relu|isinstance\([^)]*\bConv\b")
+    outside = [path for path in FILES if package_of(path) not in ("layers", "mutations")]
+    found = [
+        f"{path.name}: {line.strip()}"
+        for path in outside
+        for line in path.read_text().splitlines()
+        if known.search(line)
+    ]
+    assert len(found) <= 1, found
 
 
 def test_evolution_and_torch_meet_only_in_the_evaluation():

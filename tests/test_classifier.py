@@ -127,12 +127,14 @@ def test_it_is_an_estimator(fitted):
     assert repr(ImageClassifier(time="1h")) == "ImageClassifier(time='1h')"
 
 
+@pytest.mark.thorough
 def test_digits_need_not_be_mirrored(digits):
     x, y = digits
     assert prepare(small().fit(x[:60], y[:60] % 2).experiment.source()).flip
     assert not prepare(small(**{"data.flip": False}).fit(x[:60], y[:60] % 2).experiment.source()).flip
 
 
+@pytest.mark.thorough
 def test_it_works_in_cross_val_score_with_text_as_labels(digits):
     x, y = digits
     names = np.array(["even", "odd"])[y % 2]

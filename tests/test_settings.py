@@ -139,6 +139,11 @@ def test_single_odds_are_added_to_those_in_force():
         ("budget.individuals=0", "The setting budget.individuals is 0, but must be at least 1, or none."),
         ("population.durability=none", "The setting population.durability is 'none', but must be one of fast, safe."),
         ("data.size=32", "The setting data.size is 32, but must be written like 32x32, or none."),
+        (
+            "data.mean=grey",
+            "The setting data.mean is 'grey', but must be written like 0.485,0.456,0.406, or none.",
+        ),
+        ("data.channels=2", "The setting data.channels is 2, but must be one of 1, 3, or none."),
         ("data.flip=maybe", "The setting data.flip is 'maybe', but must be true or false."),
         ("training.steps", "'training.steps' is not a setting; write section.name=value."),
         (
@@ -180,8 +185,8 @@ def test_a_name_without_its_section_is_refused_with_the_right_one(old, new):
     assert new in FIELDS
 
 
-def test_there_are_59_settings():
-    assert len(FIELDS) == sum(len(struct.__struct_fields__) for struct in SECTIONS.values()) == 59
+def test_there_are_64_settings():
+    assert len(FIELDS) == sum(len(struct.__struct_fields__) for struct in SECTIONS.values()) == 64
 
 
 def test_a_toml_file_has_a_table_per_section(tmp_path):
@@ -207,8 +212,9 @@ def test_a_toml_file_has_a_table_per_section(tmp_path):
 
 def test_fixed_settings_are_stored_apart_and_refused_later(tmp_path):
     assert set(FIXED) == {
-        "experiment.seed", "experiment.start", "data.source", "data.size", "data.flip", "population.lease",
-        "population.durability", "training.batch", "objective.kind", "objective.flops_target", "objective.flops_weight",
+        "experiment.seed", "experiment.start", "data.source", "data.size", "data.channels", "data.mean", "data.std",
+        "data.flip", "population.lease", "population.durability", "training.batch", "objective.kind",
+        "objective.flops_target", "objective.flops_weight",
     }  # fmt: skip
     fixed, tunable = fixed_and_tunable(Settings())
     assert set(flat(fixed)) == set(FIXED)
@@ -216,6 +222,7 @@ def test_fixed_settings_are_stored_apart_and_refused_later(tmp_path):
     experiment = Experiment.create(tmp_path / "e", preset("laptop"))
     other = {
         "experiment.seed": 3, "experiment.start": "x y", "data.source": "mnist", "data.size": "8x8", "data.flip": False,
+        "data.channels": 1, "data.mean": "0.5", "data.std": "0.5",
         "population.lease": 5, "population.durability": "fast", "training.batch": 20,
         "objective.kind": "accuracy-per-flops", "objective.flops_target": 5, "objective.flops_weight": 1,
     }  # fmt: skip

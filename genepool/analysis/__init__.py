@@ -3,16 +3,24 @@
 reader     reads what is new in a directory
 table      all individuals as columns of numbers
 spending   what an experiment has spent and reached, and the overhead
-history    the complete records of all individuals
+history    the complete records of all individuals, and the mutations that led to each
 observer   one experiment under observation: its table, and single records on request
 workers    the workers and their heartbeats
 status     the status of an experiment
-lineage    the chain of mutations that led to an individual
 progress   what the figures are drawn from; the Pareto front
 """
 
-from genepool.analysis.history import History, Row
-from genepool.analysis.lineage import Ancestor, ancestor_rows, ancestors, before_migration, chain, find, lineage
+from genepool.analysis.history import (
+    Ancestor,
+    History,
+    Row,
+    ancestor_rows,
+    ancestors,
+    before_migration,
+    chain,
+    find,
+    lineage,
+)
 from genepool.analysis.observer import Observer
 from genepool.analysis.progress import (
     Annotation,

@@ -1,10 +1,9 @@
 """One experiment that is observed for a while: its table, kept up to date, and single records on request."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,38 +15,30 @@ from genepool.errors import ConcurrencyError, DataError, GenepoolError, Settings
 from genepool.population import Census, DirectoryView, Files, Fossil, Individual, State, printable
 
 _ATTEMPTS = 3
-_SETTLE_EVERY = 10_000
-"""Rows; the first pass may take a while, and clients see what it has read so far."""
+_SETTLE_EVERY = 10_000  # rows; the first pass may take a while, and clients see what it has read so far
 
 
 class Observer:
     """Keeps the table of one experiment. `refresh` updates it; other threads may read it under `lock` meanwhile."""
 
     def __init__(self, path: Path, files: Files | None = None) -> None:
-        self.path = path
-        self._files = files
-        self.lock = threading.Lock()
-        self._one_at_a_time = threading.Lock()
-        self.trouble = ""
-        """Why the directory cannot be read at present."""
-        self.seen_at = 0.0
-        """The wall clock time at which it was last read."""
-        self.reading = True
-        """Whether the first pass is not over yet."""
+        self.path, self._files = path, files
+        self.lock, self._one_at_a_time = threading.Lock(), threading.Lock()
+        self.trouble = ""  # why the directory cannot be read at present
+        self.seen_at = 0.0  # the wall clock time at which it was last read
+        self.reading = True  # whether the first pass is not over yet
         self._start(DirectoryView.open(path, files=files))
 
     def _start(self, view: DirectoryView) -> None:
         self.view = view
         self.reader = Reader(view, events=True)
-        self.boot = secrets.token_hex(4)
-        """Row and sequence numbers are valid only together with this."""
+        self.boot = secrets.token_hex(4)  # row and sequence numbers are valid only together with this
         self.table = Table()
         self.census = Census()
         self.training: list[Individual] = []
         self.quarantined: list[Individual] = []
         self.foreign: list[str] = []
-        self.executed: dict[str, int] = {}
-        """FLOPs that each worker has executed by its latest heartbeat."""
+        self.executed: dict[str, int] = {}  # FLOPs that each worker has executed by its latest heartbeat
         self._network = ("", "")
 
     @property
@@ -103,11 +94,9 @@ class Observer:
         """The complete record of an individual, from its directory or from an archive."""
         number = self.number(identity)
         for _ in range(_ATTEMPTS):
-            try:
+            with suppress(ConcurrencyError):
                 if (row := self._archived(number) or self._living(identity)) is not None:
                     return row
-            except ConcurrencyError:
-                pass
             self.refresh()
         raise ConcurrencyError(f"Individual {identity} changes faster than it can be read; try again.")
 

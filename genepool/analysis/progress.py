@@ -1,7 +1,5 @@
 """The progress of an experiment for figures: all individuals, four networks on the way, and changes of settings."""
 
-from __future__ import annotations
-
 import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,46 +7,38 @@ from typing import NamedTuple
 
 import msgspec
 
-from genepool.analysis.history import History, Row
-from genepool.analysis.lineage import ancestors
-from genepool.dna import DNA, Conv
+from genepool.analysis.history import History, Row, ancestors
+from genepool.dna import DNA
 from genepool.evolution import Escape, Spending
 from genepool.population import State
 
-MOST_BOXES = 14
-"""In longer diagrams, equal boxes in a row become one."""
+MOST_BOXES = 14  # in longer diagrams, equal boxes in a row become one
 
 
 class Dot(NamedTuple):
     """One individual that became alive."""
 
     id: str
-    parent: str
-    """Empty if there is none, or none that is known."""
-    seconds: float
-    """The training time of the experiment until then."""
-    flops: int
-    """The FLOPs of all that had become alive by then."""
+    parent: str  # empty if there is none, or none that is known
+    seconds: float  # the training time of the experiment until then
+    flops: int  # the FLOPs of all that had become alive by then
     fitness: float
     alive: bool
 
 
 class Box(NamedTuple):
     text: str
-    kind: str
-    """end, linear, once or often: how many nonlinearities follow the convolution."""
+    kind: str  # end, linear, once or often: how many nonlinearities follow the convolution
 
 
 class Diagram(NamedTuple):
     """A network as the paper draws it, from top to bottom; skips join boxes by their places."""
 
     id: str
-    accuracy: float
-    """The validation accuracy."""
+    accuracy: float  # the validation accuracy
     boxes: tuple[Box, ...]
     skips: tuple[tuple[int, int], ...]
-    test: float | None = None
-    """The test accuracy; None if it was not measured."""
+    test: float | None = None  # the test accuracy; None if it was not measured
 
 
 def dots(history: History) -> list[Dot]:
@@ -64,14 +54,10 @@ def dots(history: History) -> list[Dot]:
 
 
 def four_ancestors(rows: Mapping[str, Row], identity: str, tested: Mapping[str, float]) -> list[Diagram]:
-    """The individual and up to three of its ancestors: the first one, and two evenly between, tested ones if possible.
-
-    `tested` has test accuracies by ID.
-    """
+    """The individual and up to three ancestors: the first, and two between, if possible `tested` (accuracies by ID)."""
     line = [row for row in ancestors(rows, identity) if row.result is not None]
     shown = [line[0], *_between(line, tested), line[-1]] if len(line) > 1 else line
-    places = sorted({round(i * (len(shown) - 1) / 3) for i in range(4)}) if shown else []
-    chosen = [shown[place] for place in places]
+    chosen = [shown[place] for place in sorted({round(i * (len(shown) - 1) / 3) for i in range(4)})] if shown else []
     return [diagram(row.id, row.accuracy or 0.0, row.dna)._replace(test=tested.get(row.id)) for row in chosen]
 
 
@@ -93,13 +79,13 @@ def diagram(identity: str, accuracy: float, dna: DNA) -> Diagram:
     """The backbone as boxes; an identity adds its nonlinearity to the box before."""
     texts, place = ["Input"], {dna.input: 0}
     for edge in dna.backbone:
-        active = "+BN+R" if dna.vertex[edge.to_vertex].type == "bn_relu" else ""
-        if isinstance(edge, Conv):
-            texts.append("C" + active)
+        symbol, active = edge.symbol, dna.vertex[edge.to_vertex].symbol
+        if symbol:
+            texts.append(f"{symbol}+{active}" if active else symbol)
         elif active and len(texts) == 1:
-            texts.append(active[1:])
-        else:
-            texts[-1] += active
+            texts.append(active)
+        elif active:
+            texts[-1] += f"+{active}"
         place[edge.to_vertex] = len(texts) - 1
     texts += ["Global Pool", "Output"]
     skips = {(place[edge.from_vertex], place[edge.to_vertex]) for edge in dna.skips}
@@ -132,8 +118,7 @@ def _shortened(full: Diagram) -> Diagram:
 class Annotation(NamedTuple):
     """A change of settings, for a figure."""
 
-    time: float
-    """Wall clock time."""
+    time: float  # wall clock time
     label: str
 
 
@@ -143,8 +128,7 @@ class Change(NamedTuple):
     when: float
     label: str
     escape: Escape
-    mutations: int
-    """The number per reproduction outside of an escape."""
+    mutations: int  # the number per reproduction outside of an escape
 
 
 def figure_annotations(changes: Sequence[Change], history: History) -> list[Annotation]:
@@ -174,17 +158,13 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """One individual of the front; the keys of its JSON form are documented."""
 
     id: str
-    accuracy: float
-    """The accuracy on the validation images."""
+    accuracy: float  # the accuracy on the validation images
     parameters: int
-    flops: int
-    """FLOPs of one forward pass of one image."""
-    milliseconds: float | None
-    """The inference time of one image; None if it was not measured."""
+    flops: int  # FLOPs of one forward pass of one image
+    milliseconds: float | None  # the inference time of one image; None if it was not measured
     network: str
     state: str
-    weights: bool
-    """Whether its trained weights still exist."""
+    weights: bool  # whether its trained weights still exist
 
 
 class _Candidate(NamedTuple):
@@ -195,10 +175,9 @@ class _Candidate(NamedTuple):
 
 
 def front(rows: Iterable[Row], batch: int, has_weights: Callable[[Row], bool]) -> list[Point]:
-    """The front of these individuals, which are in the order of their birth; the most accurate first.
-
-    Milliseconds count only if they were measured for all: a network must not win because it was not measured. Of
-    several that are equal in everything the first counts, or the first with weights.
+    """The front of these individuals, which are in the order of their birth; the most accurate first. Milliseconds
+    count only if they were measured for all: a network must not win because it was not measured. Of several that are
+    equal in everything the first counts, or the first with weights.
     """
     candidates = [_candidate(row, batch) for row in rows if row.result is not None and row.evaluation.reason is None]
     if candidates and all(one.milliseconds is not None for one in candidates):
@@ -229,12 +208,7 @@ def _kept(equals: list[_Candidate], has_weights: Callable[[Row], bool]) -> tuple
 
 def _point(one: _Candidate, weights: bool) -> Point:
     return Point(
-        id=one.row.id,
-        accuracy=one.accuracy,
-        parameters=int(one.needs[0]),
-        flops=int(one.needs[1]),
-        milliseconds=one.milliseconds,
-        network=one.row.dna.in_a_line(),
-        state=one.row.state.name.lower(),
+        id=one.row.id, accuracy=one.accuracy, parameters=int(one.needs[0]), flops=int(one.needs[1]),
+        milliseconds=one.milliseconds, network=one.row.dna.in_a_line(), state=one.row.state.name.lower(),
         weights=weights,
-    )
+    )  # fmt: skip

@@ -3,8 +3,6 @@
 Living individuals are read from their directories, dead ones from the archives, of which only the new part is read.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import deque
 from collections.abc import Iterator
@@ -63,37 +61,33 @@ class BriefFossil(msgspec.Struct):
     result: BriefResult | None = None
 
 
+AnyFossil = Fossil | BriefFossil
+
+
 class Seen(NamedTuple):
     """One individual that is new or has changed, with the records that were not read before."""
 
     individual: Individual
     birth: Birth | BriefBirth | None = None
     result: Result | BriefResult | None = None
-    place: Place | None = None
-    """Where its record is, if that is in an archive."""
+    place: Place | None = None  # where its record is, if that is in an archive
 
 
 class Reader:
     """Returns the changes since the previous call. Without `births` only results are read."""
 
     def __init__(
-        self,
-        view: DirectoryView,
-        *,
-        fossil: type[Fossil] | type[BriefFossil] = BriefFossil,
-        births: bool = True,
-        events: bool = False,
+        self, view: DirectoryView, *, fossil: type[AnyFossil] = BriefFossil, births: bool = True, events: bool = False
     ) -> None:
         self._view, self._births = view, births
-        self._fossils: msgspec.json.Decoder[Fossil | BriefFossil] = msgspec.json.Decoder(fossil)
+        self._fossils: msgspec.json.Decoder[AnyFossil] = msgspec.json.Decoder(fossil)
         self._tail = view.log_tail("archive", *(["events"] if events else []))
         self._listed: dict[tuple[int, str], Individual] = {}
+        # Individuals with nothing left to read as long as their names do not change.
         self._up_to_date: dict[str, Individual] = {}
-        """Individuals with nothing left to read as long as their names do not change."""
         self._latest: deque[tuple[str, bytes]] = deque(maxlen=LATEST_EVENTS)
         self.sweep = Sweep(individuals=[], foreign=[])
-        self.damaged: set[str] = set()
-        """IDs of individuals, and places in logs, that could not be read."""
+        self.damaged: set[str] = set()  # IDs of individuals, and places in logs, that could not be read
 
     def changes(self) -> Iterator[Seen]:
         """Read the archives last: an individual that is collected in between is found there, so none is missed."""

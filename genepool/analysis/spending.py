@@ -1,7 +1,5 @@
 """What an experiment has spent and reached, and which part of the training time is overhead."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 
@@ -13,10 +11,8 @@ from genepool.analysis.table import OTHERS, Table, elapsed
 from genepool.evolution import Spending
 from genepool.population import FREE, DirectoryView, State, Sweep
 
-Interval = tuple[float, float]
-"""Two wall clock times."""
-ROUNDING = 1e-9
-"""Sums of FLOPs are equal if they differ by no more than this fraction."""
+Interval = tuple[float, float]  # two wall clock times
+ROUNDING = 1e-9  # sums of FLOPs are equal if they differ by no more than this fraction
 RECENT = 300.0
 """Seconds; rates are averages over this time, and a worker that finished nothing for longer is not shown as active."""
 
@@ -28,11 +24,9 @@ class Stopwatch:
         self._started, self._since = time.time(), time.monotonic()
 
     def seconds(self) -> float:
-        """The time since it was started."""
         return time.monotonic() - self._since
 
     def interval(self) -> Interval:
-        """From the start until now."""
         return self._started, self._started + self.seconds()
 
 
@@ -57,11 +51,10 @@ def spending(table: Table, also: Interval | None = None, unfinished: float = 0.0
 
 
 def unfinished_flops(table: Table, executed: Mapping[str, int], busy: Collection[str]) -> float:
-    """FLOPs that workers executed in trainings that led to no result: taken over, given up or cut off.
-
-    `executed` is what each worker has executed by its latest heartbeat; its results show what came of it. A training
-    that was handed over counts here until its result is there, which includes the steps before the checkpoint. What
-    `busy` workers train now does not count yet. What a killed worker did after its last heartbeat is unknown.
+    """FLOPs that workers executed in trainings that led to no result: taken over, given up or cut off. `executed` is
+    what each worker has executed by its latest heartbeat; its results show what came of it. A training that was handed
+    over counts here until its result is there, which includes the steps before the checkpoint. What `busy` workers
+    train now does not count yet. What a killed worker did after its last heartbeat is unknown.
     """
     texts, rows = table.workers.texts, table.column("worker")
     in_results = dict(zip(texts, np.bincount(rows, table.column("executed"), len(texts)).tolist(), strict=True))
@@ -107,8 +100,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
 
     individuals: int = 0
     seconds: float = 0.0
-    stepping: float = 0.0
-    """The part of the seconds spent in training steps after the first."""
+    stepping: float = 0.0  # the part of the seconds spent in training steps after the first
 
     @property
     def share(self) -> float:

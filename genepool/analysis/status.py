@@ -1,7 +1,5 @@
 """The status of an experiment: what it has spent and reached, how fast it goes, and what is left of its budget."""
 
-from __future__ import annotations
-
 import time
 from typing import Literal
 
@@ -24,8 +22,7 @@ from genepool.evolution import Budget, BudgetUse, Escape, FinalPhase, Spending
 from genepool.population import Census
 
 ExperimentState = Literal["running", "idle", "finished", "empty", "reading", "unreadable"]
-MOMENT = 5.0
-"""Seconds; a worker that has just finished an individual will soon start the next."""
+MOMENT = 5.0  # seconds; a worker that has just finished an individual will soon start the next
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,13 +43,11 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 class Best(msgspec.Struct, frozen=True, kw_only=True):
     """The living individual of highest fitness."""
 
-    index: int
-    """Its row number."""
+    index: int  # its row number
     id: str
     fitness: float
     accuracy: float
-    network: str
-    """The architecture in one line."""
+    network: str  # the architecture in one line
 
 
 class Records(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,33 +62,24 @@ class Records(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status at one moment."""
 
-    state: ExperimentState
-    """`idle`: no worker is active; `empty`: there are no individuals yet."""
-    trouble: str
-    """Why the directory cannot be read at present."""
+    state: ExperimentState  # `idle`: no worker is active; `empty`: there are no individuals yet
+    trouble: str  # why the directory cannot be read at present
     now: float
     census: Census
-    spent: Spending
-    """Its seconds include trainings in progress."""
+    spent: Spending  # its seconds include trainings in progress
     rate: Rate
     overhead: Overhead
-    recent_overhead: Overhead
-    """That of the last minutes."""
+    recent_overhead: Overhead  # that of the last minutes
     workers: dict[str, Overhead]
     recent_workers: dict[str, Overhead]
     best: Best | None
     records: Records
-    last: str
-    """The ID of the individual that finished last."""
+    last: str  # the ID of the individual that finished last
     last_finished: float | None
-    over: str | None
-    """Why the experiment is over."""
-    seconds_left: float | None
-    """The time until the first limit is reached at the present rate."""
-    final_phase: BudgetUse | None
-    """What is left of the budget, if the rest of it is for the best individual."""
-    escape: str
-    """The alarm, or the phase of more mutations that is in force."""
+    over: str | None  # why the experiment is over
+    seconds_left: float | None  # the time until the first limit is reached at the present rate
+    final_phase: BudgetUse | None  # what is left of the budget, if the rest of it is for the best individual
+    escape: str  # the alarm, or the phase of more mutations that is in force
 
 
 def status_of(observer: Observer, terms: Terms, *, also: Interval | None = None) -> Status:
@@ -117,25 +103,14 @@ def status_of(observer: Observer, terms: Terms, *, also: Interval | None = None)
     over, use = terms.budget.over(spent), terms.budget.use(spent)
     state = _state(observer, census, over, is_active)
     return Status(
-        state=state,
-        trouble=observer.trouble,
-        now=now,
-        census=census,
-        spent=spent,
-        rate=rate,
-        overhead=totals[0],
-        recent_overhead=totals[1],
-        workers=totals[2],
-        recent_workers=totals[3],
-        best=None if index is None else _best(observer, index),
-        records=records_of(progress),
-        last="" if last is None else table.ids[last],
-        last_finished=last_finished,
-        over=over,
+        state=state, trouble=observer.trouble, now=now, census=census, spent=spent, rate=rate,
+        overhead=totals[0], recent_overhead=totals[1], workers=totals[2], recent_workers=totals[3],
+        best=None if index is None else _best(observer, index), records=records_of(progress),
+        last="" if last is None else table.ids[last], last_finished=last_finished, over=over,
         seconds_left=_seconds_left(terms.budget, spent, rate) if state == "running" else None,
         final_phase=use if state == "running" and use.left and terms.final_phase.has_begun(use) else None,
         escape=terms.escape.message(spent),
-    )
+    )  # fmt: skip
 
 
 def _rate(table: Table, progress: Progress, now: float) -> Rate:
@@ -158,18 +133,12 @@ def _seconds_left(budget: Budget, spent: Spending, rate: Rate) -> float | None:
 
 
 def _best(observer: Observer, index: int) -> Best:
-    table = observer.table
-    return Best(
-        index=index,
-        id=table.ids[index],
-        fitness=table.get(index, "fitness"),
-        accuracy=table.get(index, "accuracy"),
-        network=observer.network(table.ids[index]),
-    )
+    table, identity = observer.table, observer.table.ids[index]
+    fitness, accuracy = table.get(index, "fitness"), table.get(index, "accuracy")
+    return Best(index=index, id=identity, fitness=fitness, accuracy=accuracy, network=observer.network(identity))
 
 
 def records_of(progress: Progress) -> Records:
-    """Each new best, and the latest individual."""
     chosen = progress.is_record.copy()
     chosen[-1:] = True
     return Records(

@@ -4,8 +4,6 @@ A row keeps its number. Every change gets the next sequence number, so a client 
 number receives only later ones.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,13 +14,9 @@ from genepool.analysis.reader import BriefBirth, BriefMetrics, BriefResult, Seen
 from genepool.population import Birth, Place, Result, State, worker_of
 
 NAN = float("nan")
-SEVERAL = "several"
-"""Stands for the mutation's name if there was more than one."""
-OTHERS = "others"
-"""Stands for all texts beyond the first few thousand."""
-_FIRST_CAPACITY = 1024
-_MOST_NAMES = 4096
-_LARGEST_FILE = 2**50
+SEVERAL = "several"  # stands for the mutation's name if there was more than one
+OTHERS = "others"  # stands for all texts beyond the first few thousand
+_FIRST_CAPACITY, _MOST_NAMES, _LARGEST_FILE = 1024, 4096, 2**50
 
 _COLUMNS: dict[str, tuple[type[np.generic], float]] = {
     "state": (np.uint8, 0),  # the letter of population.State
@@ -63,17 +57,12 @@ class Progress(NamedTuple):
     """How far the experiment was at each individual that became alive, in that order."""
 
     rows: NDArray[np.int64]
-    finished: NDArray[np.float64]
-    """Wall clock time."""
-    elapsed: NDArray[np.float64]
-    """Seconds during which at least one individual was in training; pauses do not count."""
-    spent: NDArray[np.float64]
-    """FLOPs of this individual and all before it."""
+    finished: NDArray[np.float64]  # wall clock time
+    elapsed: NDArray[np.float64]  # seconds during which at least one individual was in training; pauses do not count
+    spent: NDArray[np.float64]  # FLOPs of this individual and all before it
     fitness: NDArray[np.float64]
-    best: NDArray[np.float64]
-    """The highest fitness so far."""
-    is_record: NDArray[np.bool_]
-    """Whether the fitness is higher than that of all before."""
+    best: NDArray[np.float64]  # the highest fitness so far
+    is_record: NDArray[np.bool_]  # whether the fitness is higher than that of all before
 
     def at(self, moment: float) -> int:
         """The number of individuals that had become alive by a wall clock time."""
@@ -91,8 +80,7 @@ class Table:
         self.mutations, self.workers = Names(), Names()
         self.sequence = 0
         self._logs: dict[str, int] = {}
-        self._orphans: dict[int, str] = {}
-        """IDs of parents that have no row yet."""
+        self._orphans: dict[int, str] = {}  # IDs of parents that have no row yet
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -189,20 +177,14 @@ class Table:
         return rows
 
     def progress(self) -> Progress:
-        """How far the experiment was at each individual that became alive."""
         rows = self.finished_rows()
         finished, fitness = self.column("finished")[rows], self.column("fitness")[rows]
         best = np.maximum.accumulate(fitness)
         before = np.concatenate([[fitness.min(initial=0.0)], best[:-1]])[: len(rows)]
         return Progress(
-            rows=rows,
-            finished=finished,
-            elapsed=elapsed(finished - self.column("seconds")[rows], finished),
-            spent=np.cumsum(self.column("flops")[rows]),
-            fitness=fitness,
-            best=best,
-            is_record=fitness > before,
-        )
+            rows=rows, finished=finished, elapsed=elapsed(finished - self.column("seconds")[rows], finished),
+            spent=np.cumsum(self.column("flops")[rows]), fitness=fitness, best=best, is_record=fitness > before,
+        )  # fmt: skip
 
     def best(self) -> int | None:
         """The living individual of highest fitness; of several, the first that reached it."""

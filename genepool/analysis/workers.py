@@ -4,8 +4,6 @@ Heartbeats are compared with themselves on this process's own clock, as workers 
 for the silence before this process started to observe.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -15,8 +13,7 @@ from genepool.analysis.observer import Observer
 from genepool.analysis.spending import RECENT, Overhead, overhead_by_worker
 from genepool.population import FREE, HEARTBEAT, INFO, HeartbeatMonitor, Individual
 
-QUIET = 30.0
-"""Seconds; clocks differ a little, and heartbeats are late on a busy machine."""
+QUIET = 30.0  # seconds; clocks differ a little, and heartbeats are late on a busy machine
 _MOST = 2000
 _MOST_TIMES = 100
 
@@ -28,23 +25,17 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     process: int | None
     started: float | None
-    trains: str | None
-    """The ID of the individual in training."""
-    since: float | None
-    """When that individual was born."""
+    trains: str | None  # the ID of the individual in training
+    since: float | None  # when that individual was born
     attempt: int | None
     doing: str
     step: int | None
-    silent: float
-    """Seconds since its last heartbeat."""
-    stale: bool
-    """Whether another worker may take over its training."""
-    individuals: int
-    """The number that it has trained."""
+    silent: float  # seconds since its last heartbeat
+    stale: bool  # whether another worker may take over its training
+    individuals: int  # the number that it has trained
     seconds: float
     overhead: float
-    recent: bool
-    """Whether it finished a training in the last minutes."""
+    recent: bool  # whether it finished a training in the last minutes
 
 
 class WorkerMonitor:
@@ -76,32 +67,22 @@ class WorkerMonitor:
         beat = modified(self._observer, who, HEARTBEAT)
         age = 0.0 if beat is None else max(0.0, time.time() - beat)
         silent = max(self._monitor.unchanged_for(who, time.monotonic()), age)
-        words = files.heartbeat().decode("ascii", "replace").split()
-        info = files.info()
+        words, info = files.heartbeat().decode("ascii", "replace").split(), files.info()
         row = table.rows.get(trains.id) if trains else None
         return WorkerStatus(
-            who=who,
-            host=info.host if info else "",
-            process=info.process if info else None,
-            started=info.started if info else None,
-            trains=trains.id if trains else None,
-            since=table.get(row, "born") if row is not None else None,
-            attempt=trains.claim if trains else None,
+            who=who, host=info.host if info else "", process=info.process if info else None,
+            started=info.started if info else None, trains=trains.id if trains else None,
+            since=table.get(row, "born") if row is not None else None, attempt=trains.claim if trains else None,
             doing=words[1] if len(words) > 2 else "",
             step=int(words[2]) if len(words) > 2 and words[2].isascii() and words[2].isdigit() else None,
-            silent=silent,
-            stale=trains is not None and silent >= self.lease,
-            individuals=total.individuals,
-            seconds=total.seconds,
-            overhead=total.share,
-            recent=recent,
-        )
+            silent=silent, stale=trains is not None and silent >= self.lease,
+            individuals=total.individuals, seconds=total.seconds, overhead=total.share, recent=recent,
+        )  # fmt: skip
 
 
 def at_work(observer: Observer, now: float) -> dict[str, float]:
-    """The workers that train something, each with the time at which it started, by the times of files.
-
-    A worker that has been silent for a whole lease is left out. Of very many, only some are looked at.
+    """The workers that train something, each with the time at which it started, by the times of files. A worker that
+    has been silent for a whole lease is left out. Of very many, only some are looked at.
     """
     owners = sorted({one.owner for one in observer.training if one.owner != FREE})
     found = dict.fromkeys(owners[_MOST_TIMES:], now)

@@ -8,7 +8,8 @@ status             status and report of an experiment
 live               the live view of a run
 dashboard          the page
 best, lineage      the chosen network; its mutations, shown or replayed
-export, predict    export, import, ensemble; use a model
+export, predict    export, ensemble; use a model
+import_model       models as a beginning
 set                set, intervene, migrate: change a running experiment
 check              check, doctor, gc: maintain a directory
 data, dna, bench   data sets; DNA and reach; benchmarks
@@ -16,8 +17,6 @@ options, text      shared options; numbers and tables for the terminal
 
 Every error is one sentence on standard error. The exit code is 2 for bad input and 1 for a bug.
 """
-
-from __future__ import annotations
 
 import os
 import sys
@@ -42,7 +41,7 @@ COMMANDS = {
     "best": "Show the best network, with its test accuracy and weights.",
     "export": "Export the best network for use without Genepool: torch, ONNX or readable source.",
     "ensemble": "Combine the best networks of several experiments into one model.",
-    "import": "Extract the DNA and weights of an exported model, to evolve or train it further.",
+    "import": "Read a trained model of any origin, to evolve or train it further.",
     "predict": "Classify images with a model.",
     "lineage": "Show the mutations that led to an individual.",
     "set": "Change the settings of a running experiment.",
@@ -59,10 +58,9 @@ COMMANDS = {
     "bench": "Measure training on this machine, or the scale of a simulated cluster.",
 }
 
-_FUNCTIONS = {"set": "set_", "import": "import_"}
-"""Functions of commands whose names are taken in Python."""
+_FUNCTIONS = {"set": "set_", "import": "import_"}  # functions of commands whose names are taken in Python
 _FILES = {
-    "import": "export", "ensemble": "export", "replay": "lineage", "intervene": "set", "migrate": "set",
+    "import": "import_model", "ensemble": "export", "replay": "lineage", "intervene": "set", "migrate": "set",
     "worker": "launch", "report": "status", "doctor": "check", "gc": "check", "reach": "dna",
 }  # fmt: skip
 

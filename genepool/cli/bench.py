@@ -1,21 +1,21 @@
-"""`genepool bench`: benchmarks of training and of a simulated cluster."""
+"""`genepool bench`: benchmarks of training, of fine-tuning and of a simulated cluster."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from genepool.cli.options import DATA_DIR, FILE, JSON, POSITIVE, json_text
+from genepool.cli.options import DATA_DIR, FILE, JSON, POSITIVE, SET, SIZE, json_text, settings_of
 from genepool.cli.text import amount, percent, table
 from genepool.errors import DataError
 
 if TYPE_CHECKING:
     from genepool.testing.simulation import Outcome
 
-SETTINGS = ((250, 1_000), (10_000, 40_000))
-"""Workers and population of the paper, and of a cluster forty times as large."""
+SETTINGS = ((250, 1_000), (10_000, 40_000))  # workers and population: the paper's, and forty times as many
 CURVE = tuple((workers, 4 * workers) for workers in (10, 100, 250, 1_000, 10_000))
 TURNOVERS = 25
 """The most individuals per place of the population on the curve: small clusters would evolve far larger networks."""
@@ -23,7 +23,7 @@ TURNOVERS = 25
 
 @click.group()
 def bench() -> None:
-    """Measure training on this machine, or the scale of a simulated cluster."""
+    """Measure training or plain fine-tuning on this machine, or the scale of a simulated cluster."""
 
 
 @bench.command()
@@ -75,6 +75,35 @@ def _in_float32(median: dict[str, float]) -> str:
 
 
 @bench.command()
+@click.argument("model")
+@click.option("--data", "data__source", required=True, help="Data set, folder of images or .npz file.")
+@SIZE
+@click.option("--time", "limit", default="10m", show_default=True, help="Time of the training, like 90s or 10m.")
+@click.option("--rate", default=0.05, show_default=True, help="Learning rate of the classifier.")
+@click.option("--body-rate", default=0.1, show_default=True, help="That of all other layers, as a fraction of it.")
+@click.option("--threads", type=POSITIVE, help="Threads.  [default: one per core]")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
+@SET
+@JSON
+def finetune(model: str, limit: str, threads: int | None, as_json: bool, **given: Any) -> None:
+    """Fine-tune a pretrained MODEL plainly: the yardstick for `genepool run --start MODEL` with the same time."""
+    from genepool.nn import prepare_process
+    from genepool.settings import changed, override, preset, seconds
+    from genepool.testing.bench.finetune import Recipe, fine_tune
+
+    prepare_process(threads or os.cpu_count() or 1)
+    rates = {"learning_rate": given["rate"], "body_rate": given["body_rate"]}
+    recipe = Recipe(seconds=seconds(limit), seed=given["seed"], **rates)
+    changes = settings_of({name: given[name] for name in ("data__source", "data__size")})
+    found = fine_tune(model, lambda name: override(changed(preset(name), changes), given["assignments"]), recipe)
+    page = (
+        f"{found.steps} steps in {found.seconds:.0f} s on images of {found.height}x{found.width}: validation accuracy "
+        f"{percent(found.validation_accuracy)}, test accuracy {percent(found.test_accuracy)}"
+    )
+    click.echo(json_text(found) if as_json else page)
+
+
+@bench.command()
 @click.option("--workers", type=POSITIVE, help="Size of one cluster, instead of the two default ones.")
 @click.option("--population", type=click.IntRange(2), help="Individuals to keep.  [default: four times the workers]")
 @click.option("--individuals", default=100_000, show_default=True, type=POSITIVE, help="Individuals to train.")
@@ -108,16 +137,12 @@ def _scale_page(outcomes: list[Outcome]) -> str:
     header = ["workers", "population", "individuals", "idle", "hours", "steps/h", "size", "FLOP", "memory", "seconds"]
     rows = [
         [
-            *(f"{count:,}" for count in (o.workers, o.population_size, o.individuals)),
-            f"{100 * o.idle:.2f} %",
-            f"{o.simulated_hours:.2f}",
-            f"{o.steps_per_hour:,.0f}",
+            *(f"{count:,}" for count in (o.workers, o.population_size, o.individuals)), f"{100 * o.idle:.2f} %",
+            f"{o.simulated_hours:.2f}", f"{o.steps_per_hour:,.0f}",
             f"{o.smallest:,}-{o.largest:,}" if o.largest else "growing",
-            amount(o.flops),
-            f"{amount(o.memory)}B",
-            f"{o.seconds:.0f}",
+            amount(o.flops), f"{amount(o.memory)}B", f"{o.seconds:.0f}",
         ]
         for o in outcomes
-    ]
+    ]  # fmt: skip
     worst = percent(max(o.idle for o in outcomes))
     return f"{table(header, rows, left=0)}\n\nat most {worst} idle; hours are simulated, seconds are real"

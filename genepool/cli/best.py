@@ -46,8 +46,8 @@ def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, fro
 
 
 def page(found: BestNetwork, figure: Path | None = None) -> str:
-    """The best network, as text."""
-    tested = "not measured" if found.test_accuracy is None else percent(found.test_accuracy)
+    why = f": {found.untested}" if found.untested else ""
+    tested = f"not measured{why}" if found.test_accuracy is None else percent(found.test_accuracy)
     lines = [
         f"best network         {found.network}",
         f"validation accuracy  {percent(found.validation_accuracy)}",
@@ -72,16 +72,11 @@ def _front_page(points: list[Point]) -> str:
     timed = any(point.milliseconds is not None for point in points)
     rows = [
         [
-            point.id,
-            point.network,
-            point.state,
-            "there" if point.weights else "gone",
-            percent(point.accuracy),
-            f"{point.parameters:,}",
-            amount(point.flops),
+            point.id, point.network, point.state, "there" if point.weights else "gone", percent(point.accuracy),
+            f"{point.parameters:,}", amount(point.flops),
             *(["-" if point.milliseconds is None else f"{point.milliseconds:.3g}"] if timed else []),
         ]
         for point in points
-    ]
+    ]  # fmt: skip
     header = ["individual", "network", "state", "weights", "accuracy", "parameters", "FLOPs per image"]
     return table([*header, *(["milliseconds"] if timed else [])], rows, left=4)

@@ -1,7 +1,5 @@
 """`genepool check`, `doctor` and `gc`: maintenance of a population's directory."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`genepool dashboard`: a live page of an experiment, or of a folder of experiments."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess

@@ -105,15 +105,11 @@ def _page(facts: list[dict[str, Any]]) -> str:
     header = ("data set", "training", "validation", "test", "size", "classes", "licence", "where")
     rows = [
         (
-            fact["name"],
-            *(f"{fact[part]:,}" for part in ("train", "validation", "test")),
-            f"{fact['height']}x{fact['width']}x{fact['channels']}",
-            str(fact["classes"]),
-            fact["licence"],
-            _where(fact),
+            fact["name"], *(f"{fact[part]:,}" for part in ("train", "validation", "test")),
+            f"{fact['height']}x{fact['width']}x{fact['channels']}", str(fact["classes"]), fact["licence"], _where(fact),
         )
         for fact in facts
-    ]
+    ]  # fmt: skip
     return table(header, rows, also_left=(6, 7))
 
 

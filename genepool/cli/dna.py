@@ -14,7 +14,7 @@ import msgspec
 
 from genepool.cli.options import CHANNELS, FILE, JSON, PATH, PLUGIN, POSITIVE, json_text
 from genepool.cli.text import amount, numbers, table
-from genepool.dna import DNA, PUBLISHED, Shape, codec, network_facts
+from genepool.dna import DNA, PUBLISHED, Shape, codec, network_facts, rates_label
 
 if TYPE_CHECKING:
     from genepool.mutations import Step
@@ -33,6 +33,7 @@ def dna() -> None:
 @click.option("--image", default="32x32x3", show_default=True, help="Height x width x channels of the images.")
 @click.option("--classes", default=10, show_default=True, type=click.IntRange(2))
 @click.option("--batch", default=50, show_default=True, type=POSITIVE, help="Images per step.")
+@PLUGIN
 @JSON
 def show(file: Path, image: str, classes: int, batch: int, as_json: bool) -> None:
     """Show the shapes, parameters, FLOPs and memory of the network in FILE ('-': standard input)."""
@@ -100,7 +101,7 @@ def _page(facts: dict[str, Any]) -> str:
     header = ["vertex", "type", "edge", "from", "by", "size", "channels", "parameters", "FLOPs forward", "training"]
     return (
         f"{table(header, rows, left=5)}\n\n{facts['parameters']:,} parameters ({amount(facts['parameters'])}), "
-        f"learning rate {facts['learning_rate']:.4g}\n"
+        f"learning rate {rates_label(facts['learning_rate'], facts['body_rate'])}\n"
         f"{amount(facts['flops_forward'])}FLOP forward and {amount(facts['flops_training'])}FLOP in training "
         f"for a batch of {facts['batch']}; at most {amount(facts['memory'])}B of memory"
     )
@@ -114,6 +115,7 @@ def _edge_cells(edge: dict[str, str] | None) -> list[str]:
 @click.argument("name", metavar="[NAME|DNA.json]", required=False)
 @CHANNELS
 @click.option("--all", "everything", is_flag=True, help="Print every mutation.")
+@PLUGIN
 @JSON
 def reach(name: str | None, channels: int, everything: bool, as_json: bool) -> None:
     """Find mutations from the initial network to NAME (all-cnn-c, resnet-110, wrn-28-10, ...) or the DNA in a file.
@@ -122,15 +124,14 @@ def reach(name: str | None, channels: int, everything: bool, as_json: bool) -> N
     is compared with the requested architecture. Without a NAME, known networks, among them all of the paper's Table 1,
     are listed with what differs from the published ones, or why they cannot be reached.
     """
-    from genepool.mutations import reach as route_to
-    from genepool.mutations import target
+    from genepool import mutations
 
     if name is None:
         answers = [f"{key}: {'no' if each.obstacle else 'yes'}. {each.text}" for key, each in PUBLISHED.items()]
         click.echo(json_text(PUBLISHED) if as_json else "\n".join(answers))
         return
-    goal, note = target(name, channels)
-    steps, known = route_to(goal).steps, PUBLISHED.get(name)
+    goal, note = mutations.target(name, channels)
+    steps, known = mutations.reach(goal).steps, PUBLISHED.get(name)
     if as_json:
         facts = {"name": name, "verified": True, "note": note, "differences": known.differences if known else []}
         click.echo(json_text({**facts, "count": len(steps), "steps": steps}))
@@ -143,8 +144,7 @@ def reach(name: str | None, channels: int, everything: bool, as_json: bool) -> N
 def _route_page(steps: Sequence[Step], everything: bool) -> list[str]:
     listed = list(steps if everything or len(steps) <= SHORT else steps[:SHOWN])
     rows = [[str(i), step.mutation, step.what] for i, step in enumerate(listed, 1)]
-    counts = [[str(number), kind] for kind, number in Counter(step.mutation for step in steps).most_common()]
-    lines = ["", table(["", "mutation", "what"], rows, left=3)]
-    if len(listed) < len(steps):
-        lines.append(f"... and {len(steps) - len(listed)} more; --all prints them.")
-    return [*lines, "", table(["times", "mutation"], counts, left=2)]
+    more = [f"... and {len(steps) - len(listed)} more; --all prints them."] if len(listed) < len(steps) else []
+    lines = ["", table(["", "mutation", "what"], rows, left=3), *more]
+    counts = Counter(step.mutation for step in steps).most_common()
+    return [*lines, "", table(["times", "mutation"], [[str(number), kind] for kind, number in counts], left=2)]

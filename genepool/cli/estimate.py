@@ -31,16 +31,11 @@ def estimate_page(found: Estimate) -> str:
     """The estimate as a table, with its assumptions."""
     rows = [
         [
-            arm.arm,
-            str(found.repeats),
-            f"{arm.workers:,}",
-            _between(*arm.individuals),
-            _flops(arm.flops),
-            "-" if arm.budget_seconds is None else hours(arm.budget_seconds),
-            hours(arm.seconds),
+            arm.arm, str(found.repeats), f"{arm.workers:,}", _between(*arm.individuals), _flops(arm.flops),
+            "-" if arm.budget_seconds is None else hours(arm.budget_seconds), hours(arm.seconds),
         ]
         for arm in found.arms
-    ]
+    ]  # fmt: skip
     header = ["arm", "experiments", "workers", "individuals", "FLOPs", "budget", "for these FLOPs"]
     return "\n".join([found.rules, "", table(header, rows), "", *_totals(found), "", *_assumptions(found)])
 

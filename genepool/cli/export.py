@@ -1,6 +1,4 @@
-"""`genepool export`, `import` and `ensemble`: trained models as files."""
-
-from __future__ import annotations
+"""`genepool export` and `ensemble`: trained models as files."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +6,7 @@ from typing import Any
 import click
 
 from genepool.cli.data import download_progress
-from genepool.cli.options import DATA_DIR, DIRECTORY, FILE, FORCE, FORMAT, JSON, PATH, PLUGIN, json_text
+from genepool.cli.options import DATA_DIR, DIRECTORY, FORCE, FORMAT, JSON, PATH, PLUGIN, json_text
 from genepool.cli.text import percent, table
 
 
@@ -45,45 +43,12 @@ def export(
         click.echo(json_text(written))
         return
     tested = "not measured" if written.test_accuracy is None else percent(written.test_accuracy)
+    same = f"same answers as the original on {written.checked_images:,} validation images"
     click.echo(f"written              {written.path}")
     click.echo(f"network              {', '.join(written.ids)}, {written.parameters:,} parameters")
     click.echo(f"validation accuracy  {percent(written.validation_accuracy)}")
     click.echo(f"test accuracy        {tested}")
-    click.echo(
-        f"checked              same answers as the original on {written.checked_images:,} validation images "
-        f"(probabilities within {written.largest_difference:.1g})"
-    )
-
-
-@click.command("import")
-@click.argument("model", type=PATH)
-@click.option("--out", required=True, type=FILE, help="DNA file to write: X.json.")
-@click.option("--member", type=click.IntRange(1), help="Number of the network in an ensemble.")
-@FORCE
-def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
-    """Write the DNA of an exported MODEL (.pt2, .onnx or a source folder) to X.json, its weights to X.safetensors.
-
-    No code in the model is run, so changes to its model.py have no effect.
-    """
-    from genepool.data import require_writable, save_file
-    from genepool.dna import codec
-    from genepool.errors import DataError, shown
-    from genepool.experiment import from_model
-
-    if out.suffix != ".json":
-        raise DataError(f"The name '{shown(out)}' must end in .json; the weights go beside it.")
-    weights = out.with_suffix(".safetensors")
-    for path in (out, weights):
-        require_writable(path)
-        if path.exists() and not force:
-            raise DataError(f"'{shown(path)}' already exists; choose another name with --out or add --force.")
-    start = from_model(model, member)
-    save_file(weights, start.weights or b"", "weights")
-    save_file(out, codec.encode(start.dna).encode() + b"\n", "DNA")
-    click.echo(f"network  {start.dna.in_a_line()}")
-    click.echo(f"images   {'x'.join(map(str, start.image or ()))}, {len(start.classes)} classes")
-    click.echo(f"DNA      {out}")
-    click.echo(f"weights  {weights}")
+    click.echo(f"checked              {same} (probabilities within {written.largest_difference:.1g})")
 
 
 @click.command()
@@ -93,6 +58,7 @@ def import_(model: Path, out: Path, member: int | None, force: bool) -> None:
 @click.option("--out", type=PATH, help="File or folder to write.  [default: ensemble.pt2]")
 @FORCE
 @DATA_DIR
+@PLUGIN
 @JSON
 def ensemble(
     directories: tuple[Path, ...], top: int, name: str, data_dir: Path | None, as_json: bool, **place: Any

@@ -78,18 +78,11 @@ def _request(options: LaunchOptions) -> LaunchRequest:
     own: dict[str, Any] = {"memory": memory, "data_dir": options.data_dir, "device": options.device}
     words, tasks, workers, memory = (_study if of_study else _workers)(directory, options, own)
     return LaunchRequest(
-        directory=str(directory),
-        words=tuple(words),
-        numbered=not of_study,
-        tasks=tasks,
-        cpus=workers * options.cpus_per_worker,
-        gpus=workers * options.gpus_per_worker,
-        memory=memory,
+        directory=str(directory), words=tuple(words), numbered=not of_study, tasks=tasks, memory=memory,
+        cpus=workers * options.cpus_per_worker, gpus=workers * options.gpus_per_worker,
         seconds=int(names.seconds(options.time_limit)) if options.time_limit else None,
-        hosts=tuple(host for host in options.hosts.split(",") if host),
-        image=options.image,
-        claim=options.claim,
-    )
+        hosts=tuple(filter(None, options.hosts.split(","))), image=options.image, claim=options.claim,
+    )  # fmt: skip
 
 
 def _workers(directory: Path, options: LaunchOptions, own: dict[str, Any]) -> tuple[list[str], int, int, int | None]:

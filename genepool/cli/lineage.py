@@ -1,7 +1,5 @@
 """`genepool lineage` and `replay`: the mutations that led to an individual, shown or repeated."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -33,17 +31,13 @@ def lineage(directory: Path, identity: str, as_json: bool) -> None:
     apart = any(link.fitness != link.accuracy for link in chain)
     rows = [
         [
-            link.id,
-            (" + ".join(link.mutations) or beginning) + (f" with {link.second}" if link.second else ""),
-            link.network,
-            "-" if link.accuracy is None else percent(link.accuracy),
+            link.id, (" + ".join(link.mutations) or beginning) + (f" with {link.second}" if link.second else ""),
+            link.network, "-" if link.accuracy is None else percent(link.accuracy),
             *(["-" if link.fitness is None else f"{link.fitness:.4f}"] if apart else []),
-            f"{link.learning_rate:.4g}",
-            f"{link.parameters:,}",
-            link.state,
+            link.rates, f"{link.parameters:,}", link.state,
         ]
         for link in chain
-    ]
+    ]  # fmt: skip
     goals = ["accuracy", "fitness"] if apart else ["accuracy"]
     click.echo(table(["individual", "mutation", "network", *goals, "rate", "parameters", "state"], rows, left=3))
 
@@ -85,9 +79,8 @@ def replay(
     for link in repeat(experiment, history, identity, experiment.evaluators(data, device), data.image):
         again, recorded = link.accuracy, link.row.accuracy
         measured = measure_repeated(experiment, link, source, device) if link.row.id in untested else None
-        links.append(
-            {"id": link.row.id, "recorded": recorded, "replayed": again, "agrees": link.agrees, "test": measured}
-        )
+        facts = {"id": link.row.id, "recorded": recorded, "replayed": again, "agrees": link.agrees, "test": measured}
+        links.append(facts)
         made = " + ".join(link.row.birth.mutations) or "the beginning"
         verdict = "" if link.agrees else f", but {percent(recorded or 0.0)} is recorded"
         tested = "" if measured is None else f"; test accuracy {percent(measured)}"

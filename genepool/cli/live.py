@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from genepool.experiment import Experiment
     from genepool.workers import WorkerPool
 
-EVERY = 10.0
-"""Seconds between two lines if the output is not a terminal."""
+EVERY = 10.0  # seconds between two lines if the output is not a terminal
 
 
 class Look(Protocol):
@@ -32,8 +31,6 @@ class Look(Protocol):
 
 
 class LiveStatus:
-    """The status of a run in progress."""
-
     def __init__(self, experiment: Experiment) -> None:
         from genepool.analysis import Stopwatch
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from genepool.experiment import Experiment
     from genepool.workers import RayOptions, WorkerPool
 
-INTERRUPTED = 130
-"""The exit code that shells use for an end by Ctrl-C."""
+INTERRUPTED = 130  # the exit code that shells use for an end by Ctrl-C
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +41,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 @options.DATA_DIR
 @options.SIZE
 @click.option("--flip/--no-flip", "data__flip", default=None, help="Also train on mirror images.  [default: flip]")
-@click.option("--preset", help="laptop, faithful, lab or paper.  [default: laptop]")
+@click.option(
+    "--preset", help="laptop, finetune, faithful, lab or paper.  [default: laptop; finetune for a pretrained --start]"
+)
 @click.option("--config", type=options.FILE, help="A TOML file of settings.")
 @click.option("--population", "population__size", type=int, help="Individuals to keep.")
 @click.option("--workers", "workers__count", type=int, help="Number of workers.  [default: by workers.rule]")
@@ -80,13 +81,12 @@ def run(**given: Any) -> None:
     request = msgspec.structs.replace(request, changes=options.settings_of(changes))
     with download_progress() as progress:
         # The nodes of a Ray cluster prepare the images themselves.
-        experiment, source = open_experiment(request, prepare=asked.ray is None, progress=progress)
+        experiment, source, note = open_experiment(request, prepare=asked.ray is None, progress=progress)
+    if note:
+        click.echo(note, err=True)
+    memory = size(asked.memory) if asked.memory else None
     pool = experiment.pool(
-        device=asked.device,
-        data_dir=rest["data_dir"],
-        memory=size(asked.memory) if asked.memory else None,
-        plugins=asked.plugins,
-        ray=asked.ray,
+        device=asked.device, data_dir=rest["data_dir"], memory=memory, plugins=asked.plugins, ray=asked.ray
     )
     try:
         with pool, beside(experiment.path) if asked.dashboard else nullcontext():
@@ -126,9 +126,9 @@ def _evolve(experiment: Experiment, pool: WorkerPool, also: Callable[[], None]) 
 def _draw(experiment: Experiment) -> Path:
     from genepool.experiment import annotations_of
     from genepool.settings import rules_label
-    from genepool.study.plots.progress import draw_progress
+    from genepool.study.plots.experiment import draw_progress
 
     figure, history = experiment.path / "progress.png", experiment.history()
-    label = rules_label(experiment.settings(1))
-    draw_progress(history.finished(), figure, annotations_of(experiment, history), label)
+    notes, label = annotations_of(experiment, history), rules_label(experiment.settings(1))
+    draw_progress(history.finished(), figure, notes, label)
     return figure

@@ -1,14 +1,11 @@
 """`genepool set`, `intervene` and `migrate`: changes to a running experiment."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
 
 from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PATH, PLUGIN, json_text
 from genepool.cli.text import percent
-from genepool.errors import SettingsError, shown
 
 
 @click.command("set")
@@ -48,31 +45,17 @@ def intervene(
     """
     from genepool.evolution import Intervention
     from genepool.experiment import Experiment
+    from genepool.settings import duration
 
     experiment = Experiment.open(directory)
-    individuals, seconds = _duration(lasts)
+    individuals, seconds = (0, 0.0) if lasts is None else duration(lasts)
     intervention = Intervention(
-        mutations=mutations or 0,
-        individuals=individuals,
-        seconds=seconds,
-        reset_weights=reset_weights,
-        population=population or 0,
-    )
+        mutations=mutations or 0, individuals=individuals, seconds=seconds,
+        reset_weights=reset_weights, population=population or 0,
+    )  # fmt: skip
     version = experiment.intervene(intervention, experiment.history().spending())
     until = f" for {lasts}{' individuals' if individuals else ''}" if lasts else ""
     click.echo(f"settings version {version}: {intervention.label}{until}")
-
-
-def _duration(text: str | None) -> tuple[int, float]:
-    """The duration in individuals or in seconds; the other is 0."""
-    from genepool.settings import seconds
-
-    if text is None:
-        return 0, 0.0
-    found = (int(text[:12]), 0.0) if text.isascii() and text.isdigit() else (0, seconds(text))
-    if not 0 < max(found) <= 1e9:
-        raise SettingsError(f"--for {shown(text)} is too short or too long; write 500 (individuals) or 10m (time).")
-    return found
 
 
 @click.command()
@@ -81,6 +64,7 @@ def _duration(text: str | None) -> tuple[int, float]:
 @click.option("--best", default=1, show_default=True, type=click.IntRange(1), help="Number of individuals.")
 @DATA_DIR
 @DEVICE
+@PLUGIN
 @JSON
 def migrate(home: Path, abroad: Path, best: int, data_dir: Path | None, device: str, as_json: bool) -> None:
     """Copy the best individuals of FROM into TO, with weights and lineage; both experiments may be running.

@@ -1,7 +1,5 @@
 """`genepool status` and `report`: the status of an experiment, and a page with its figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

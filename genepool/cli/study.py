@@ -43,7 +43,6 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     ray: RayOptions | None
 
     def run(self) -> StudyRun:
-        """The same with a size in bytes."""
         from genepool.settings import size
         from genepool.study import StudyRun
 

@@ -15,8 +15,7 @@ from genepool.cli.text import amount, percent, span, table
 if TYPE_CHECKING:
     from genepool.study import Line, StudyPlan, StudyProgress
 
-EVERY = 10.0
-"""Seconds between two lines if the output is not a terminal."""
+EVERY = 10.0  # seconds between two lines if the output is not a terminal
 
 
 def announcement(plan: StudyPlan) -> str:
@@ -73,7 +72,6 @@ def progress_text(progress: StudyProgress) -> str:
 
 
 def shipped() -> str:
-    """The shipped plans."""
     from genepool.study import read_plan, shipped_plans
 
     width = max(map(len, shipped_plans()))
@@ -81,20 +79,13 @@ def shipped() -> str:
 
 
 def page(found: list[Line]) -> str:
-    """The table at the end."""
     rows = [
         [
-            line.arm,
-            str(line.repeats),
-            percent(line.validation),
-            percent(line.test),
-            "" if line.spread is None else f"± {100 * line.spread:.1f}",
-            f"{line.individuals:.0f}",
-            f"{amount(line.flops)}FLOP",
-            amount(round(line.parameters)).strip(),
-            percent(line.useful),
+            line.arm, str(line.repeats), percent(line.validation), percent(line.test),
+            "" if line.spread is None else f"± {100 * line.spread:.1f}", f"{line.individuals:.0f}",
+            f"{amount(line.flops)}FLOP", amount(round(line.parameters)).strip(), percent(line.useful),
         ]
         for line in found
-    ]
+    ]  # fmt: skip
     columns = ["validation", "test", "2 s.e.", "individuals", "spent", "parameters", "in the best's lineage"]
     return table(["arm", "repeats", *columns], rows)

@@ -1,7 +1,5 @@
 """Text for the terminal: numbers with units, and tables."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """`genepool train`: train one network and print its fitness."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The JSON documents of the dashboard's API as plain values; docs/reference/dashboard-api.md describes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -14,14 +12,12 @@ from genepool.experiment import Experiment, settings_changes
 from genepool.population import FREE
 from genepool.settings import FIXED, by_name
 
-VERSION = 2
-"""The version of the API; fields may be added under the same number."""
+VERSION = 2  # the version of the API; fields may be added under the same number
 EVERYTHING = 10**9
 
 _PLAIN = ("parent", "mutation", "worker", "version", "depth", "parameters", "flops", "learning_rate", "spent", "rank")
 _TIMES = ("born", "finished", "seconds", "elapsed")
-_MOST = 2000
-_MOST_FOREIGN = 200
+_MOST, _MOST_FOREIGN = 2000, 200
 _SAME_NAME = ("state", "trouble", "now", "census", "spent", "rate", "best", "records", "last_finished", "over")
 
 

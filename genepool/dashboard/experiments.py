@@ -1,7 +1,5 @@
 """The experiments in a folder, and an observer for each that is shown."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os
@@ -21,22 +19,17 @@ from genepool.errors import GenepoolError, PopulationFormatError, shown
 from genepool.population import Files, read_manifest
 from genepool.settings import flat
 
-DEEPEST = 4
-"""Levels of folders in which experiments are found."""
+DEEPEST = 4  # levels of folders in which experiments are found
 MOST_EXPERIMENTS = 1000
 MOST_OBSERVERS = 24
-EVERY = 2.0
-"""The shortest pause between two refreshes, in seconds."""
+EVERY = 2.0  # the shortest pause between two refreshes, in seconds
 CPU_FACTOR = 100
 """The pause is at least this many times the processor time of the last refresh, so that workers lose almost nothing."""
 TIME_FACTOR = 10
 """The pause is at least this many times as long as the last refresh, so that a slow file system is not kept busy."""
-LONGEST = 30.0
-"""The longest pause, in seconds."""
-UNUSED = 30.0
-"""Seconds after its last request until an experiment is no longer refreshed."""
-STATUS_EVERY = 3.0
-"""Seconds until the status is sent again although nothing has changed: times go on."""
+LONGEST = 30.0  # the longest pause, in seconds
+UNUSED = 30.0  # seconds after its last request until an experiment is no longer refreshed
+STATUS_EVERY = 3.0  # seconds until the status is sent again although nothing has changed: times go on
 STATUS_CPU_FACTOR = 200
 """After a change, the pause is this many times the processor time of the last status, which reads the whole table."""
 
@@ -44,10 +37,8 @@ STATUS_CPU_FACTOR = 200
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment in the folder."""
 
-    key: str
-    """Its name in addresses: safe letters, and the same after a restart."""
-    name: str
-    """Its path in the folder, for people."""
+    key: str  # its name in addresses: safe letters, and the same after a restart
+    name: str  # its path in the folder, for people
     path: Path
 
 
@@ -80,13 +71,10 @@ class StatusFeed:
     """The latest status as JSON, which is made when a client needs it and enough time has passed."""
 
     def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self._one_at_a_time = threading.Lock()
-        self._version = ""
+        self._observer, self._one_at_a_time = observer, threading.Lock()
         self._made = self._cpu = 0.0
-        self.text = ""
-        self.number = 0
-        """The number of the text, so that no client receives it twice."""
+        self._version = self.text = ""
+        self.number = 0  # the number of the text, so that no client receives it twice
 
     def is_due(self) -> bool:
         """Whether it is time for a new status: sooner if something has changed."""
@@ -109,21 +97,16 @@ class ObservedExperiment:
     """One experiment with everything that observes it."""
 
     def __init__(self, found: Found) -> None:
-        self.found = found
-        self.observer = Observer(found.path)
-        self.workers = WorkerMonitor(self.observer)
-        self.details = Details(self.observer)
+        self.found, self.observer = found, Observer(found.path)
+        self.workers, self.details = WorkerMonitor(self.observer), Details(self.observer)
         self.status = StatusFeed(self.observer)
         self.requested = time.monotonic()
-        self.followers = 0
-        """The number of open live feeds."""
+        self.followers = 0  # the number of open live feeds
 
     def is_in_use(self) -> bool:
-        """Whether a client needs it."""
         return self.followers > 0 or time.monotonic() - self.requested < UNUSED
 
     async def keep_refreshing(self) -> None:
-        """Refresh again and again while it is in use."""
         while True:
             needed = self.is_in_use() or self.observer.reading
             await asyncio.sleep(await asyncio.to_thread(self._refresh) if needed else EVERY)
@@ -142,8 +125,7 @@ class Folder:
     """The folder that the dashboard was started on."""
 
     def __init__(self, place: Path) -> None:
-        self.place = place
-        self.single = (place / "experiment.json").is_file()
+        self.place, self.single = place, (place / "experiment.json").is_file()
         self._observed: dict[str, ObservedExperiment] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._one_at_a_time = asyncio.Lock()

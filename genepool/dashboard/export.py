@@ -3,8 +3,6 @@
 `make page` builds the three files of the page, which are part of a wheel but not of the repository.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,8 @@ from genepool.errors import (
 
 FOLDER = Path(__file__).parent / "static"
 KINDS = {"index.html": "text/html", "page.js": "text/javascript", "page.css": "text/css"}
+MOST_DETAILS = 400
+"""Individuals whose networks are in the file: the ancestors of the best, the living, and the best of the rest."""
 
 
 def page() -> dict[str, str]:
@@ -38,10 +38,6 @@ def page() -> dict[str, str]:
             "The dashboard's page has not been built: run `make page` in the checkout (it needs Node.js and npm), "
             "or install a released wheel, which carries it."
         ) from None
-
-
-MOST_DETAILS = 400
-"""Individuals whose networks are in the file: the ancestors of the best, the living, and the best of the rest."""
 
 
 def export_page(place: Path, target: Path) -> int:

@@ -16,10 +16,9 @@ import msgspec
 from starlette.responses import JSONResponse
 
 from genepool.analysis import Observer, spending
-from genepool.errors import SettingsError
 from genepool.evolution import Intervention, Spending
 from genepool.experiment import Experiment
-from genepool.settings import by_name, differences, override, seconds
+from genepool.settings import by_name, differences, duration, override
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -88,15 +87,11 @@ class Guard:
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of `POST /api/experiments/KEY/control`, with one of these fields."""
 
-    set: dict[str, str] = {}
-    """Settings by name (`section.name`), with values as on the command line."""
-    mutations: int = 0
-    """Mutations per reproduction..."""
-    lasts: str = ""
-    """...for a number of individuals (500) or a time (10m)."""
+    set: dict[str, str] = {}  # settings by name (`section.name`), with values as on the command line
+    mutations: int = 0  # mutations per reproduction, while `lasts` lasts
+    lasts: str = ""  # for a number of individuals (500) or a time (10m)
     reset_weights: bool = False
-    stop: bool = False
-    """Workers hand over their trainings and exit."""
+    stop: bool = False  # workers hand over their trainings and exit
 
 
 def obey(observer: Observer, order: Order) -> dict[str, Any]:
@@ -108,9 +103,9 @@ def obey(observer: Observer, order: Order) -> dict[str, Any]:
         return _done(experiment, experiment.set(differences(before, after)))
     if order.stop:
         return _done(experiment, experiment.set({"budget.individuals": max(1, _so_far(observer).individuals)}))
-    individuals, time = _while(order.lasts)
+    individuals, seconds = duration(order.lasts) if order.lasts else (0, 0.0)
     intervention = Intervention(
-        mutations=order.mutations, individuals=individuals, seconds=time, reset_weights=order.reset_weights
+        mutations=order.mutations, individuals=individuals, seconds=seconds, reset_weights=order.reset_weights
     )
     return _done(experiment, experiment.intervene(intervention, _so_far(observer)))
 
@@ -123,13 +118,3 @@ def _so_far(observer: Observer) -> Spending:
 
 def _done(experiment: Experiment, version: int | None) -> dict[str, Any]:
     return {"settings_version": version, "settings": by_name(experiment.settings())}
-
-
-def _while(text: str) -> tuple[int, float]:
-    """Individuals and seconds, one of which is 0; a time has a unit."""
-    if not text:
-        return 0, 0.0
-    found = (int(text[:12]), 0.0) if text.isascii() and text.isdigit() else (0, seconds(text))
-    if not 0 < max(found) <= 1e9:
-        raise SettingsError("That is too short or too long; write 500 (individuals) or 10m (time).")
-    return found

@@ -1,7 +1,5 @@
 """The JSON documents about one individual: its record, its network layer by layer, and its lineage."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -9,16 +7,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from genepool.analysis import Observer, Row, ancestor_rows, before_migration
-from genepool.dna import DNA, Conv, Shape, requirements, shapes
-from genepool.errors import DataError, GenepoolError, InvalidDNAError
+from genepool.dna import DNA, Shape, requirements, shapes
+from genepool.errors import DataError, GenepoolError, InvalidDNAError, shown
 from genepool.evaluation import Evaluation
 from genepool.experiment import Experiment
+from genepool.layers import Layer, is_missing, label_of, title_of
 from genepool.population import State, worker_of
 from genepool.settings import Settings
 
 MOST_ANCESTORS = 1000
-_LARGEST_SIDE = 1024
-"""Pixels; larger images of unnamed data sets are not recognised."""
+_LARGEST_SIDE = 1024  # pixels; larger images of unnamed data sets are not recognised
 _MEASURED = (
     "steps", "seconds", "step_seconds", "flops", "flops_forward", "flops_training", "parameters", "losses",
     "inherited", "fresh",
@@ -120,8 +118,9 @@ class Details:
             return {"network": "", "trouble": f"Its DNA cannot be read: {error}", "learning_rate": None, "layers": []}
         return {
             "network": dna.in_a_line(),
-            "trouble": "",
+            "trouble": _trouble(dna),
             "learning_rate": dna.learning_rate,
+            "body_rate": dna.body_rate,
             "layers": layers(dna, self._image_for(row), set(row.evaluation.fresh)),
             "classes": self._image.classes if self._image else None,
         }
@@ -130,6 +129,13 @@ class Details:
         if self._image is None:
             self._image = image_of(Experiment.open(self._observer.path).settings(), row.dna, row.evaluation)
         return self._image
+
+
+def _trouble(dna: DNA) -> str:
+    if not dna.missing_kinds:
+        return ""
+    names = ", ".join(f"'{shown(kind)}'" for kind in dna.missing_kinds)
+    return f"The dashboard lacks the plugin with {names}, so shapes are unknown; start it with --plugin."
 
 
 def layers(dna: DNA, image: Image | None, fresh: set[str]) -> list[dict[str, Any]]:
@@ -151,7 +157,7 @@ def layers(dna: DNA, image: Image | None, fresh: set[str]) -> list[dict[str, Any
         {
             "vertex": vertex,
             "type": dna.vertex[vertex].type,
-            "leakiness": dna.vertex[vertex].leakiness,
+            **_drawn(dna.vertex[vertex]),
             "backbone": vertex in on,
             "shape": sizes.vertices[vertex] if sizes else None,
             "fresh": f"vertex_{vertex}" in fresh_parts,
@@ -160,10 +166,9 @@ def layers(dna: DNA, image: Image | None, fresh: set[str]) -> list[dict[str, Any
                 {
                     "edge": edge.id,
                     "from": place[edge.from_vertex],
-                    "kind": "conv" if isinstance(edge, Conv) else "identity",
-                    "filter": [edge.filter_width, edge.filter_height] if isinstance(edge, Conv) else None,
-                    "stride": edge.stride if isinstance(edge, Conv) else 1,
-                    "factor": edge.depth_factor if isinstance(edge, Conv) else 1.0,
+                    "kind": edge.type,
+                    **_drawn(edge),
+                    "stride": edge.stride,
                     "backbone": edge.id in backbone,
                     "fresh": f"edge_{edge.id}" in fresh_parts,
                     **item(edge.id),
@@ -175,11 +180,20 @@ def layers(dna: DNA, image: Image | None, fresh: set[str]) -> list[dict[str, Any
     ]
 
 
-def image_of(settings: Settings, dna: DNA, evaluation: Evaluation) -> Image | None:
-    """The shape and classes of an experiment's images; None if they cannot be determined.
+def _drawn(layer: Layer) -> dict[str, Any]:
+    """The parts of the document that say how an edge or a vertex is drawn."""
+    return {
+        "title": title_of(layer),
+        "computes": bool(label_of(layer)),
+        "has_weights": layer.has_weights,
+        "known": not is_missing(layer),
+    }
 
-    The catalogue has those of named data sets. Others follow from any record, because an observer may not have the
-    images: the classes from the parameters, and the size from the FLOPs, which no other size gives exactly.
+
+def image_of(settings: Settings, dna: DNA, evaluation: Evaluation) -> Image | None:
+    """The shape and classes of an experiment's images; None if they cannot be determined. The catalogue has those of
+    named data sets. Others follow from any record, because an observer may not have the images: the classes from the
+    parameters, and the size from the FLOPs, which no other size gives exactly.
     """
     from genepool.data import SOURCES
 
@@ -201,10 +215,9 @@ def _fitting(settings: Settings, dna: DNA, evaluation: Evaluation, channels: int
     def operations(shape: Shape) -> int:
         return requirements(dna, shape, classes + 1, settings.training.batch).forward.total
 
-    if (size := settings.data.height_and_width) is not None:
-        shape = Shape(*size, channels)
-    else:
+    if (size := settings.data.height_and_width) is None:
         wanted, sides = evaluation.flops_forward, range(1, _LARGEST_SIDE)
         side = bisect_left(sides, wanted, key=lambda side: operations(Shape(side, side, channels))) + 1
-        shape = Shape(side, side, channels)
+        size = side, side
+    shape = Shape(*size, channels)
     return Image(shape, classes + 1) if operations(shape) == evaluation.flops_forward else None

@@ -1,7 +1,5 @@
 """The routes of the dashboard, its live feed, and the process that serves them."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import logging
@@ -33,10 +31,8 @@ from genepool.dashboard.guard import Guard, Order, obey
 from genepool.dashboard.individual import Details
 from genepool.errors import GenepoolError, PopulationFormatError, SettingsError, StorageError, shown
 
-MOST_ROWS = 5000
-"""The largest number of rows in one message of the feed."""
-CHECK_EVERY = 0.5
-"""Seconds between two checks whether there is something to send."""
+MOST_ROWS = 5000  # the largest number of rows in one message of the feed
+CHECK_EVERY = 0.5  # seconds between two checks whether there is something to send
 LARGEST_ORDER = 1 << 16
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 
@@ -45,11 +41,8 @@ class Dashboard:
     """Serves one folder; clients that send the token may change experiments."""
 
     def __init__(self, place: Path, *, host: str = "127.0.0.1", token: str | None = None) -> None:
-        self._folder = Folder(place)
-        self._token = token
-        self._page = page()
-        self.is_ending: Callable[[], bool] = lambda: False
-        """Whether the feeds should end; they never end by themselves."""
+        self._folder, self._token, self._page = Folder(place), token, page()
+        self.is_ending: Callable[[], bool] = lambda: False  # whether the feeds should end; they never end by themselves
         each = "/api/experiments/{key}"
         self.app = Starlette(
             routes=[
@@ -57,7 +50,7 @@ class Dashboard:
                 Route("/api", self._about),
                 Route("/api/experiments", self._experiments),
                 Route(each, self._of_one(lambda one, request: documents.status(one.observer))),
-                Route(f"{each}/individuals", self._of_one(self._individuals)),
+                Route(f"{each}/individuals", self._of_one(_individuals)),
                 Route(f"{each}/individuals/{{id}}", self._of_one(lambda one, r: one.details.individual(_id(r)))),
                 Route(f"{each}/individuals/{{id}}/dna", self._download("dna.json", Details.dna_text)),
                 Route(f"{each}/individuals/{{id}}/model", self._download("model.zip", _model_archive)),
@@ -93,10 +86,6 @@ class Dashboard:
 
     async def _observed(self, request: Request) -> ObservedExperiment:
         return await self._folder.observed(request.path_params["key"])
-
-    def _individuals(self, one: ObservedExperiment, request: Request) -> Any:
-        since = documents.sequence_of(one.observer, request.query_params.get("since", ""))
-        return documents.individuals(one.observer, since or 0)
 
     def _download(self, name: str, contents: Callable[[Details, str], bytes]) -> Callable[..., Any]:
         async def answer(request: Request) -> Response:
@@ -134,6 +123,11 @@ class Dashboard:
 
 def _id(request: Request) -> str:
     return str(request.path_params["id"])
+
+
+def _individuals(one: ObservedExperiment, request: Request) -> Any:
+    since = documents.sequence_of(one.observer, request.query_params.get("since", ""))
+    return documents.individuals(one.observer, since or 0)
 
 
 async def _feed(one: ObservedExperiment, cursor: str, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
@@ -212,10 +206,8 @@ def listen(host: str, port: int | None, usual: int) -> socket.socket:
             return socket.create_server((host, attempt), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:
             fault = error
-    raise SettingsError(
-        f"The dashboard cannot listen at {shown(host)}:{port if port is not None else usual} "
-        f"({fault.strerror or fault}); choose another --port or --host."
-    )
+    where = f"{shown(host)}:{port if port is not None else usual} ({fault.strerror or fault})"
+    raise SettingsError(f"The dashboard cannot listen at {where}; choose another --port or --host.")
 
 
 def serve(dashboard: Dashboard, listening: socket.socket, parent: int | None = None) -> None:

@@ -3,6 +3,7 @@
 source         the interface of a source of images
 catalogue      data sets by name
 settings       the settings of the images
+adapted        images converted to grey or colour and normalised by given numbers
 dataset        the prepared, memory-mapped images that training reads
 splits         stratified splits; channel means
 arrays         NumPy arrays and `.npz` files
@@ -10,8 +11,7 @@ image_folder   a folder of images
 image_files    decoding one image file
 fashion_mini/  the small data set shipped with Genepool
 official/      CIFAR-10, CIFAR-100, MNIST and Fashion-MNIST
-download       verified downloads
-paths          folders for data sets; atomic file writes
+files          folders for data sets, verified downloads, atomic writes
 free_memory    whether images fit into memory
 """
 
@@ -20,20 +20,21 @@ from typing import TYPE_CHECKING
 from genepool.registry import lazy_names
 
 if TYPE_CHECKING:
+    from genepool.data.adapted import AdaptedSource, converted
     from genepool.data.arrays import ArraySource, NpzSource, pixel_scale, plain_labels, store_arrays, to_pixels
     from genepool.data.catalogue import SOURCES, open_source
     from genepool.data.dataset import Dataset, data_digest, portable, prepare
+    from genepool.data.files import data_folder, require_writable, save_file, write_atomic
     from genepool.data.free_memory import available_memory
     from genepool.data.image_files import read_header, read_pixels
     from genepool.data.image_folder import DESKTOP_LITTER, FolderSource
-    from genepool.data.paths import data_folder, require_writable, save_file, write_atomic
     from genepool.data.settings import DataSettings
     from genepool.data.source import Development, Images, Listing, Source
 
 __all__ = [
     "Source", "Development", "Images", "SOURCES", "Listing", "open_source", "DataSettings", "ArraySource",
     "FolderSource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels", "read_header",
-    "read_pixels", "DESKTOP_LITTER",
+    "read_pixels", "DESKTOP_LITTER", "AdaptedSource", "converted",
     # prepared images
     "Dataset", "prepare", "data_digest", "portable",
     # files and memory
@@ -43,13 +44,14 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "adapted": ["AdaptedSource", "converted"],
         "arrays": ["ArraySource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels"],
         "catalogue": ["SOURCES", "open_source"],
         "dataset": ["Dataset", "data_digest", "portable", "prepare"],
+        "files": ["data_folder", "require_writable", "save_file", "write_atomic"],
         "free_memory": ["available_memory"],
         "image_files": ["read_header", "read_pixels"],
         "image_folder": ["DESKTOP_LITTER", "FolderSource"],
-        "paths": ["data_folder", "require_writable", "save_file", "write_atomic"],
         "settings": ["DataSettings"],
         "source": ["Development", "Images", "Listing", "Source"],
     },

@@ -15,18 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from genepool.data.files import stamp
 from genepool.data.free_memory import check_room
-from genepool.data.paths import stamp
 from genepool.data.source import Development, Images
 from genepool.data.splits import held_out_mask
 from genepool.errors import DataError, shown
 
 
 class ArraySource:
-    """Arrays in memory: pixels as bytes or as floats in 0..1 or 0..255; labels as integers or strings.
-
-    Images are (n, height, width) or (n, height, width, channels). A part that is not given is split off.
-    """
+    """Arrays in memory: pixels as bytes or as floats in 0..1 or 0..255; labels as integers or strings. Images are (n,
+    height, width) or (n, height, width, channels). A part that is not given is split off."""
 
     def __init__(
         self,
@@ -222,8 +220,7 @@ PAIRS = (("x_train", "y_train"), ("x", "y"), ("images", "labels"))
 """The training part is the first of these pairs in the file."""
 LARGE, TIGHTEST = 2**28, 100
 """A file may unpack to LARGE bytes, or to TIGHTEST times its size: only zip bombs are more compressible."""
-COPIES = 2
-"""Copies of the arrays in memory at a time: as in the file, and split."""
+COPIES = 2  # copies of the arrays in memory at a time: as in the file, and split
 READ_ERRORS = (
     ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError, TypeError,
     ValueError, struct.error, zlib.error, zipfile.BadZipFile, zipfile.LargeZipFile,

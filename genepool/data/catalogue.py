@@ -6,10 +6,9 @@ from pathlib import Path
 
 from genepool.data import fashion_mini
 from genepool.data.arrays import NpzSource
-from genepool.data.download import Progress
 from genepool.data.image_folder import FolderSource
 from genepool.data.official import sets
-from genepool.data.source import Listing, Source
+from genepool.data.source import Listing, Progress, Source
 from genepool.errors import DataError, SettingsError, shown
 from genepool.registry import Registry
 
@@ -24,14 +23,13 @@ def open_source(
     *,
     data_dir: Path | None = None,
     size: tuple[int, int] | None = None,
+    channels: int | None = None,
     flip: bool | None = None,
     progress: Progress | None = None,
 ) -> Source:
-    """Open the source of that name, or at that path: a folder of images or a `.npz` file.
-
-    `size` (height, width) is for folders; `flip` (whether mirror images are valid examples) is for folders and `.npz`
-    files. A name takes precedence over a folder of the same name; write `./name` for the folder.
-    """
+    """Open the source of that name (which takes precedence; write `./name` for a folder), or at that path: a folder
+    of images or a `.npz` file. `size` (height, width) is for folders; `flip` (whether mirror images are valid) for
+    both. A folder's images are read with `channels` if given; `AdaptedSource` converts those of other sources."""
     if isinstance(spec, str) and spec in SOURCES:
         if size is not None or flip is not None:
             raise SettingsError(f"The size and flip of the data set '{spec}' are fixed; leave them out.")
@@ -39,7 +37,7 @@ def open_source(
     path, mirrored = Path(spec), flip is not False
     try:
         if path.is_dir():
-            return FolderSource(path, size=size, flip=mirrored)
+            return FolderSource(path, size=size, channels=channels, flip=mirrored)
         if path.is_file() and path.suffix.lower() == ".npz":
             if size is not None:
                 raise SettingsError(f"The images in '{shown(path)}' already have a size; leave it out.")

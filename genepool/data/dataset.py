@@ -1,8 +1,6 @@
-"""The data that training reads: a source's images, split, measured, padded and stored as memory-mapped files.
-
-All workers on a machine map the same files, so the images are in memory once. A prepared data set is a folder
-`<cache>/prepared/<name>-<key>/` of .npy files (see `_Meta.arrays`) and a `meta.json`, which is written last. It is
-built under a temporary name and renamed, so that it is complete or absent. It never contains a test image.
+"""The data that training reads: a source's images, split, measured, padded and stored as memory-mapped files. A
+prepared data set is a folder `<cache>/prepared/<name>-<key>/` of .npy files (see `_Meta.arrays`) and a `meta.json`,
+which is written last. It is built under a temporary name and renamed, so that it is complete or absent.
 """
 
 from __future__ import annotations
@@ -23,20 +21,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from genepool.data.adapted import AdaptedSource
+from genepool.data.files import cache_folder
 from genepool.data.free_memory import at_a_time
-from genepool.data.paths import cache_folder
 from genepool.data.source import Development, Images, Source
 from genepool.data.splits import channel_moments, proportional_order, stratified_split
 from genepool.dna import Shape
 from genepool.errors import DataError, shown
 
-FORMAT = 1
-"""The version of the prepared files; another one causes them to be built again."""
+FORMAT = 1  # version of the prepared files; another one causes them to be built again
 ATTEMPTS = 5
-TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
-"""The errors of a rename to an existing target."""
-SAMPLE = 2048
-"""The number of validation images whose pixels are part of a digest."""
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # errors of a rename to an existing target
+SAMPLE = 2048  # validation images whose pixels are part of a digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,12 +44,9 @@ class Dataset:
     height: int
     width: int
     channels: int
-    pad: int
-    """Pixels around each training image, for random crops."""
-    flip: bool
-    """Whether mirror images may be trained on."""
-    mean: tuple[float, ...]
-    """The mean of each channel of the training part, on the scale 0..1."""
+    pad: int  # pixels around each training image, for random crops
+    flip: bool  # whether mirror images may be trained on
+    mean: tuple[float, ...]  # of each channel of the training part, on the scale 0..1, unless the settings give it
     std: tuple[float, ...]
     train_pixels: NDArray[np.uint8]
     train_labels: NDArray[np.int64]
@@ -136,7 +129,6 @@ def _folder_name(source: Source, seed: int, pad: int) -> str:
 
 
 def _open(folder: Path) -> Dataset | None:
-    """Return the prepared data set, or None if it is missing, incomplete or damaged."""
     try:
         meta = msgspec.json.decode((folder / "meta.json").read_bytes(), type=_Meta)
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in meta.arrays()}
@@ -172,6 +164,8 @@ def _write(source: Source, development: Development, folder: Path, seed: int, pa
     train, validation = _split(development, seed)
     _check_classes(source, images.labels, images.labels[train])
     mean, std = channel_moments(images, train)
+    if isinstance(source, AdaptedSource):
+        mean, std = source.moments(mean, std)
     _, height, width, channels = images.pixels.shape
     meta = _Meta(
         format=FORMAT,
@@ -200,7 +194,6 @@ def _write(source: Source, development: Development, folder: Path, seed: int, pa
 
 
 def _split(development: Development, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the indices of the training and the validation images, each in a fair random order."""
     rng = np.random.default_rng(seed)
     labels, mask = development.images.labels, development.validation
     if mask is None:

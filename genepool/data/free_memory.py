@@ -7,8 +7,7 @@ from pathlib import Path
 
 from genepool.errors import DataError
 
-NO_LIMIT = 2**60
-"""Version 1 control groups without a limit report a number of about this size."""
+NO_LIMIT = 2**60  # version 1 control groups without a limit report a number of about this size
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
@@ -54,12 +53,10 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-PART = 2**22
-"""The number of pixels processed at a time."""
+PART = 2**22  # pixels processed at a time
 
 
 def check_room(needed: int, what: str, advice: str) -> None:
-    """Refuse what would take more bytes than are free."""
     free = available_memory()
     if free is not None and needed > free:
         raise DataError(

@@ -1,6 +1,5 @@
-"""One image file: its header and its pixels as bytes. The only module that decodes users' files.
-
-Grey or colour, 1 to 16 bits, palettes, transparency (on white), cameras' orientation, animations (first frame).
+"""One image file: its header and its pixels as bytes. The only module that decodes users' files. Grey or colour, 1 to
+16 bits, palettes, transparency (on white), cameras' orientation, animations (first frame).
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from genepool.errors import DataError, shown
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 MAX_PIXELS = 64_000_000
-STRIP = 2**20
-"""The number of pixels converted at a time."""
+STRIP = 2**20  # pixels converted at a time
 ORIENTATION = 0x0112
 GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16L", "I;16B", "I;16N")
 SIXTEEN_BIT_MODES = ("I", "I;16", "I;16L", "I;16B", "I;16N")
@@ -42,8 +40,7 @@ class _UnusableError(Exception):
 
 
 class ImageHeader(NamedTuple):
-    height: int
-    """After applying the camera's orientation."""
+    height: int  # after applying the camera's orientation
     width: int
     grey: bool
 
@@ -60,7 +57,6 @@ def read_header(path: Path) -> ImageHeader:
 
 
 def read_pixels(path: Path, *, height: int, width: int, channels: int) -> NDArray[np.uint8]:
-    """Read the image as (height, width, channels) bytes."""
     with _opened(path) as image:
         image.load()
         plain = _opaque(image, "L" if channels == 1 else "RGB")
@@ -153,7 +149,6 @@ def _is_grey(image: Image.Image) -> bool:
 
 
 def _opaque(image: Image.Image, mode: str) -> Image.Image:
-    """Convert to the mode "L" or "RGB", with transparent pixels on white."""
     if image.mode == mode and not image.has_transparency_data:
         return image
     if image.mode in SIXTEEN_BIT_MODES:

@@ -37,8 +37,7 @@ class ImageFile(NamedTuple):
     path: Path
     label: int
     size: int
-    changed: int
-    """The modification time in nanoseconds."""
+    changed: int  # modification time in nanoseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,30 +147,28 @@ def _check_splittable(root: Path, tree: Tree) -> None:
             )
 
 
-LARGEST_SIDE = 1024
-"""The largest size that may be set."""
-LARGEST_MEDIAN_SIDE = 256
-"""The side that photographs are scaled down to if no size is given."""
+LARGEST_SIDE = 1024  # largest size that may be set
+LARGEST_MEDIAN_SIDE = 256  # side that photographs are scaled down to if no size is given
 
-Frame = tuple[int, int, int]
-"""The height, width and channels of every image."""
+Frame = tuple[int, int, int]  # height, width and channels of every image
 
 
 class FolderSource:
-    """A folder of images. The list of files is read on opening, the images when needed.
+    """A folder of images. The list of files is read on opening, the images when needed. By default, size (the median
+    height and width) and channels (grey if all are) follow the development images only."""
 
-    By default, size (the median height and width) and colour (grey if all are) follow the development images only.
-    """
-
-    def __init__(self, path: Path, *, size: tuple[int, int] | None = None, flip: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, size: tuple[int, int] | None = None, channels: int | None = None, flip: bool = True
+    ) -> None:
         if size is not None and not all(1 <= side <= LARGEST_SIDE for side in size):
             raise SettingsError(f"The image size {size[0]}x{size[1]} is not between 1 and {LARGEST_SIDE} pixels.")
         self.name, self.flip = shown(path.resolve().name) or "images", flip
-        self._path, self._size, self._tree = path, size, read_tree(path)
+        self._path, self._size, self._channels, self._tree = path, size, channels, read_tree(path)
         self.classes = self._tree.classes
 
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(f"{shown(self._path.resolve())} {self._size}".encode())
+        wanted = f"{self._size}" if self._channels is None else f"{self._size} {self._channels}"
+        digest = hashlib.sha256(f"{shown(self._path.resolve())} {wanted}".encode())
         for file in (*self._tree.train, *self._tree.validation, *self._tree.test):
             name = shown(file.path.relative_to(self._path))
             digest.update(f"\n{name} {file.label} {file.size} {file.changed}".encode())
@@ -181,8 +178,8 @@ class FolderSource:
         """Test images are decoded too, and discarded: a damaged one should stop a run at its start."""
         train, test = self._split
         files = (*train, *self._tree.validation)
-        height, width, channels = self._frame
-        images = _decode(files, self._frame)
+        height, width, channels = self.frame
+        images = _decode(files, self.frame)
         for file in test:
             read_header(file.path)
             read_pixels(file.path, height=height, width=width, channels=channels)
@@ -190,7 +187,7 @@ class FolderSource:
         return Development(images=images, validation=mask)
 
     def held_out(self) -> Images:
-        return _decode(self._split[1], self._frame)
+        return _decode(self._split[1], self.frame)
 
     @cached_property
     def _split(self) -> tuple[Sequence[ImageFile], Sequence[ImageFile]]:
@@ -202,9 +199,10 @@ class FolderSource:
         return list(compress(train, ~held_out)), list(compress(train, held_out))
 
     @cached_property
-    def _frame(self) -> Frame:
+    def frame(self) -> Frame:
+        """The height, width and channels that all images are brought to."""
         headers = [read_header(file.path) for file in (*self._split[0], *self._tree.validation)]
-        channels = 1 if all(header.grey for header in headers) else 3
+        channels = self._channels or (1 if all(header.grey for header in headers) else 3)
         if self._size is not None:
             return (*self._size, channels)
         height = float(np.median([header.height for header in headers]))

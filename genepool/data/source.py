@@ -10,21 +10,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from genepool.data.download import Progress
 from genepool.errors import DataError
 
+Progress = Callable[[str, int, int | None], None]
+"""Called with a file's name, the bytes received so far and the total (None: unknown)."""
 VALIDATION_SHARE = 0.1
 """The paper uses 5,000 of CIFAR's 50,000 training images for validation; other sets use the same fraction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Images:
-    """Pixels and classes of images."""
-
-    pixels: NDArray[np.uint8]
-    """(images, height, width, channels) with one channel (grey) or three (red, green, blue)."""
-    labels: NDArray[np.int64]
-    """(images,): the index of each image's class in the source's `classes`."""
+    pixels: NDArray[np.uint8]  # (images, height, width, channels) with one channel (grey) or three (red, green, blue)
+    labels: NDArray[np.int64]  # (images,): the index of each image's class in the source's `classes`
 
     def __post_init__(self) -> None:
         shape = self.pixels.shape
@@ -46,7 +43,6 @@ class Images:
         return len(self.labels)
 
     def take(self, which: NDArray[np.bool_]) -> Images:
-        """Return the images where the mask is true, in order."""
         return Images(pixels=self.pixels[which], labels=self.labels[which])
 
 
@@ -55,8 +51,7 @@ class Development:
     """The images that may be used while networks evolve: the training and the validation part."""
 
     images: Images
-    validation: NDArray[np.bool_] | None = None
-    """Which images are for validation; None: split off a share by seed."""
+    validation: NDArray[np.bool_] | None = None  # which images are for validation; None: split off a share by seed
     validation_share: float = VALIDATION_SHARE
 
     def __post_init__(self) -> None:

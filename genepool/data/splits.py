@@ -9,10 +9,8 @@ from genepool.data.free_memory import at_a_time
 from genepool.data.source import Images
 from genepool.errors import DataError
 
-TEST_SHARE = 0.1
-"""The fraction split off as the test part of a source without one."""
-TEST_SEED = 2017
-"""Fixed, so that every experiment holds out the same images."""
+TEST_SHARE = 0.1  # fraction split off as the test part of a source without one
+TEST_SEED = 2017  # fixed, so that every experiment holds out the same images
 
 
 def stratified_split(labels: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -52,8 +50,7 @@ def held_out_mask(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     return stratified_split(labels, TEST_SHARE, np.random.default_rng(TEST_SEED))
 
 
-SMALLEST_STD = 1 / 255
-"""A constant channel must not be divided by zero."""
+SMALLEST_STD = 1 / 255  # a constant channel must not be divided by zero
 
 
 def channel_moments(images: Images, rows: NDArray[np.int64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -67,7 +64,6 @@ def channel_moments(images: Images, rows: NDArray[np.int64]) -> tuple[tuple[floa
 
 
 def _histogram(images: Images, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count how often each value occurs: (channels, 256)."""
     _, height, width, channels = images.pixels.shape
     step = at_a_time(height * width * channels)
     counts = np.zeros((channels, 256), dtype=np.int64)

@@ -1,18 +1,18 @@
 """DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its requirements. No torch.
 
 graph       the DNA itself
-elements    vertices and edges
 validation  the rules that every DNA obeys
 topology    graph functions
 shapes      the shapes of all activations; rounded widths
+channels    which activations share their channel numbers; given widths
 flops       parameters, FLOPs, memory and step time
 codec       DNA as JSON
 zoo         the initial network and known architectures
 """
 
 from genepool.dna import codec
+from genepool.dna.channels import fitting_image, tied, with_widths
 from genepool.dna.codec import decode, encode, encode_in_a_line
-from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity, Vertex, round_half_up
 from genepool.dna.flops import (
     CLASSIFIER,
     PROCESS_MEMORY,
@@ -26,18 +26,18 @@ from genepool.dna.flops import (
     requirements,
     step_time,
 )
-from genepool.dna.graph import DNA
-from genepool.dna.shapes import Shape, Shapes, cropped, in_steps, shapes
+from genepool.dna.graph import DNA, rates_label
+from genepool.dna.shapes import Shapes, cropped, in_steps, shapes
 from genepool.dna.topology import reachable, topological_order
 from genepool.dna.zoo import INPUT, OUTPUT, PUBLISHED, ZOO, initial, modest, resnet, wide_resnet, zoo
+from genepool.layers import Shape
 
 __all__ = [
-    "DNA", "Vertex", "Edge", "Conv", "Identity", "BACKBONE_PRECEDENCE", "SKIP_PRECEDENCE", "round_half_up",
-    "reachable", "topological_order",
+    "DNA", "rates_label", "reachable", "topological_order",
     # JSON
     "codec", "encode", "encode_in_a_line", "decode",
     # shapes
-    "Shape", "Shapes", "shapes", "cropped", "in_steps",
+    "Shape", "Shapes", "shapes", "cropped", "in_steps", "tied", "with_widths", "fitting_image",
     # requirements
     "Requirements", "requirements", "Capacity", "capacity", "individual_flops", "StepTime", "step_time",
     "network_facts", "CLASSIFIER", "PROCESS_MEMORY", "VALIDATION_BATCH",

@@ -8,10 +8,16 @@ and reshaping data (resizing, cutting, padding) and reading images are not count
 
     operation                forward, training           forward, validation   gradient
     convolution              2 n_out (c_in kh kw)        same                  as much for the filters, and again for
-                                                                               the input if that needs a gradient
+                             c_in: channels of a group                         the input if that needs a gradient
+    max pooling              n_out kh kw compared        same                  n_out
+    average pooling          a sum of n_out kh kw, n_out same                  as much
     sum at a vertex          n for each edge but one     same                  n for each use of a vertex but one
     batch norm               3 n, two means of n, 11 c   2 n, 4 c              7 n, two sums of n
     rectifier                n (2 n if leaky)            same                  n
+    ReLU6, SiLU, GELU        2 n (hard swish: 3 n)       same                  n
+    affine                   2 n                         same                  2 n, two sums of n
+    squeeze-excitation       2 n, two fully connected    same                  3 n, a sum of n, and theirs
+                             layers, 3 c, 2 c_squeezed
     global average pooling   a sum of n, one division    same                  n
     fully connected layer    2 n_in classes, n_out       same                  as a convolution, and a sum of n_out
     softmax, cross-entropy   3 n, two sums of n          an argmax of n        2 n
@@ -27,63 +33,23 @@ of 50. CPUs compute convolutions on blocks of channels, so a narrow layer takes 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from genepool.dna.elements import Conv, Vertex
 from genepool.dna.graph import DNA
-from genepool.dna.shapes import Shape, Shapes, shapes
+from genepool.dna.shapes import Shapes, shapes
+from genepool.layers import Edge, Flops, Item, Shape, blaming, update
 
 PROCESS_MEMORY = 320 * 2**20
 """Bytes of an idle worker: Python, torch and its compiled convolutions. Memory-mapped images are shared."""
 VALIDATION_BATCH = 100
 """Images per validation batch. On CPUs the speed hardly depends on it, but the memory does."""
-_ELEMENT = 32 * 1024
-"""Bytes per vertex or edge of any size: modules, tensor headers, records for gradients."""
-_WEIGHTS = 6
-"""Copies of the weights: themselves, momentum, gradients, and a checkpoint being written."""
-_FRAGMENTS = 1.75
-"""Fragmentation: aligned allocations cannot use a hole of exactly their own size."""
-_PASSING = 4
-"""Activations of the largest size that exist temporarily at the same time: gradients and sums of edges."""
-
-
-class Flops(msgspec.Struct, frozen=True):
-    """Floating-point operations by kind."""
-
-    convolution: int = 0
-    matrix: int = 0
-    elementwise: int = 0
-    reduction: int = 0
-
-    def __add__(self, other: Flops) -> Flops:
-        convolution, matrix = self.convolution + other.convolution, self.matrix + other.matrix
-        return Flops(convolution, matrix, self.elementwise + other.elementwise, self.reduction + other.reduction)
-
-    @property
-    def total(self) -> int:
-        return self.convolution + self.matrix + self.elementwise + self.reduction
-
-
-class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """The requirements of one vertex, one edge or the classifier for one batch; memory is counted in values."""
-
-    parameters: int = 0
-    decayed: int = 0
-    """The parameters that weight decay acts on: filters and the classifier's matrix."""
-    forward: Flops = Flops()
-    """FLOPs in validation."""
-    training: Flops = Flops()
-    """FLOPs of forward pass, backward pass and update."""
-    kept: int = 0
-    """Kept for the backward pass."""
-    waiting: int = 0
-    """Kept until the last of several edges has used them: the activation and its gradient."""
-    passing: int = 0
-    """The largest temporary activation."""
-    buffers: int = 0
-    """Needed while a convolution is computed: reordered filters and the patches of one image."""
+_ELEMENT = 32 * 1024  # bytes per vertex or edge of any size: modules, tensor headers, records for gradients
+_WEIGHTS = 6  # copies of the weights: themselves, momentum, gradients, and a checkpoint being written
+_FRAGMENTS = 1.75  # fragmentation: aligned allocations cannot use a hole of exactly their own size
+_PASSING = 4  # activations of the largest size that exist temporarily at the same time: gradients and sums of edges
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,17 +88,25 @@ CLASSIFIER = "classifier: pooling, fully connected layer, loss"
 
 def requirements(dna: DNA, image: Shape, classes: int, batch: int = 50) -> Requirements:
     """Compute the requirements for one batch: F_v is `forward.total`, F_t is `training.total`."""
+    with blaming(dna.layers):
+        return _requirements(dna, image, classes, batch)
+
+
+def _requirements(dna: DNA, image: Shape, classes: int, batch: int) -> Requirements:
     sizes = shapes(dna, image)
     needs_gradient = gradients_needed(dna)
     uses = {vertex: sum(edge.from_vertex == vertex for edge in dna.edges) for vertex in dna.order}
-    items = {edge.id: Item() for edge in dna.edges}
-    for edge in dna.convs:
-        source = sizes.vertices[edge.from_vertex]
-        items[edge.id] = _conv(edge, source, sizes.edges[edge.id], batch, needs_gradient[edge.from_vertex])
+    items = {}
+    for edge in dna.edges:
+        source = edge.from_vertex
+        items[edge.id] = edge.requirements(sizes.vertices[source], batch, needs_gradient[source])
     for vertex in dna.vertices:
-        summands, shape = len(dna.edges_in[vertex.id]), sizes.vertices[vertex.id]
         returns = uses[vertex.id] if needs_gradient[vertex.id] else 0
-        items[vertex.id] = _vertex(vertex, shape, batch, summands, returns, uses[vertex.id] > 1)
+        needs_input = any(map(_brings_gradient(needs_gradient), dna.edges_in[vertex.id]))
+        own = vertex.requirements(sizes.vertices[vertex.id], batch, needs_input)
+        items[vertex.id] = own + _sum(
+            sizes.vertices[vertex.id], batch, len(dna.edges_in[vertex.id]), returns, uses[vertex.id] > 1
+        )
     items[CLASSIFIER] = _classifier(sizes.vertices[dna.output], classes, batch, needs_gradient[dna.output])
     return Requirements(batch=batch, items=items)
 
@@ -146,40 +120,21 @@ def gradients_needed(dna: DNA) -> dict[str, bool]:
     """Return, for each vertex, whether any parameter lies at or before it, so that a gradient is needed there."""
     needed: dict[str, bool] = {}
     for vertex in dna.order:
-        needed[vertex] = dna.vertex[vertex].type == "bn_relu" or any(
-            isinstance(edge, Conv) or needed[edge.from_vertex] for edge in dna.edges_in[vertex]
-        )
+        brings = _brings_gradient(needed)
+        needed[vertex] = dna.vertex[vertex].has_weights or any(brings(edge) for edge in dna.edges_in[vertex])
     return needed
 
 
-def _conv(edge: Conv, source: Shape, result: Shape, batch: int, input_gradient: bool) -> Item:
-    filters = source.channels * edge.filter_width * edge.filter_height * result.channels
-    once = 2 * batch * result.height * result.width * filters
-    # Channels are rounded up to the vector width, once for the filters and once for their gradient.
-    reordered = 2 * (-(-source.channels // 16) * 16) * (-(-result.channels // 16) * 16)
-    patches = 2 * result.height * result.width * source.channels
-    return Item(
-        parameters=filters,
-        decayed=filters,
-        forward=Flops(convolution=once),
-        training=Flops(convolution=once * (3 if input_gradient else 2)) + _update(filters, filters),
-        passing=batch * result.values,
-        buffers=(reordered + patches) * edge.filter_width * edge.filter_height,
-    )
+def _brings_gradient(needed: Mapping[str, bool]) -> Callable[[Edge], bool]:
+    return lambda edge: edge.has_weights or needed[edge.from_vertex]
 
 
-def _vertex(vertex: Vertex, shape: Shape, batch: int, summands: int, returns: int, waits: bool) -> Item:
-    n, c = batch * shape.values, shape.channels
-    waiting = n if waits else 0
+def _sum(shape: Shape, batch: int, summands: int, returns: int, waits: bool) -> Item:
+    """The requirements of a vertex for the sum of its edges, whatever it does with the sum."""
+    n = batch * shape.values
     sums = Flops(elementwise=n * max(0, summands - 1))
-    both_sums = sums + Flops(elementwise=n * max(0, returns - 1))
-    if vertex.type == "linear":
-        return Item(forward=sums, training=both_sums, kept=n, waiting=waiting, passing=n)
-    rectifier = n if vertex.leakiness == 0 else 2 * n
-    forward = sums + Flops(elementwise=2 * n + 4 * c + rectifier)
-    training = both_sums + Flops(elementwise=3 * n + 11 * c + rectifier, reduction=2 * n)
-    training += Flops(elementwise=7 * n + n, reduction=2 * n) + _update(2 * c, 0)
-    return Item(parameters=2 * c, forward=forward, training=training, kept=2 * n, waiting=waiting, passing=n)
+    both = sums + Flops(elementwise=n * max(0, returns - 1))
+    return Item(forward=sums, training=both, kept=n, waiting=n if waits else 0, passing=n)
 
 
 def _classifier(shape: Shape, classes: int, batch: int, input_gradient: bool) -> Item:
@@ -192,12 +147,8 @@ def _classifier(shape: Shape, classes: int, batch: int, input_gradient: bool) ->
     backward = Flops(matrix=once, elementwise=2 * scores, reduction=scores)
     if input_gradient:
         backward += Flops(matrix=once, elementwise=n)
-    training = common + loss + backward + _update(weights + classes, weights)
+    training = common + loss + backward + update(weights + classes, weights)
     return Item(parameters=weights + classes, decayed=weights, forward=forward, training=training)
-
-
-def _update(parameters: int, decayed: int) -> Flops:
-    return Flops(elementwise=4 * parameters + 2 * decayed)
 
 
 class Capacity(NamedTuple):
@@ -214,12 +165,9 @@ def capacity(dna: DNA, image: Shape, classes: int) -> Capacity:
     return Capacity(one.parameters, one.forward.total)
 
 
-_BLOCK = 16
-_STEP = 0.9e-3
-"""Seconds of every step: augmentation, loss and the calls of the update."""
+_STEP = 0.9e-3  # seconds of every step: augmentation, loss and the calls of the update
 _LAYER = 0.1e-3
-_MULTIPLYING = 120e9
-"""Operations per second."""
+_MULTIPLYING = 120e9  # operations per second
 _MOVING = 4e9
 
 
@@ -230,19 +178,18 @@ class StepTime(NamedTuple):
 
 def step_time(dna: DNA, image: Shape, classes: int, batch: int) -> StepTime:
     """Estimate the time of a step."""
+    with blaming(dna.layers):
+        return _step_time(dna, image, classes, batch)
+
+
+def _step_time(dna: DNA, image: Shape, classes: int, batch: int) -> StepTime:
     sizes = shapes(dna, image)
-    multiplications = 0.0
-    for edge in dna.convs:
-        into, out = sizes.vertices[edge.from_vertex], sizes.edges[edge.id]
-        filters = _blocks(into.channels) * _blocks(out.channels) * edge.filter_width * edge.filter_height
-        multiplications += 6.0 * batch * out.height * out.width * filters
+    multiplications = sum(edge.multiplications(sizes.vertices[edge.from_vertex]) for edge in dna.edges)
+    multiplications += sum(vertex.multiplications(sizes.vertices[vertex.id]) for vertex in dna.vertices)
     moved = requirements(dna, image, classes, batch).training
-    seconds = _STEP + (len(dna.convs) + len(dna.vertices)) * _LAYER + multiplications / _MULTIPLYING
+    layers = sum(bool(edge.label) for edge in dna.edges) + len(dna.vertices)
+    seconds = _STEP + layers * _LAYER + 6.0 * batch * multiplications / _MULTIPLYING
     return StepTime(seconds + (moved.elementwise + moved.reduction) / _MOVING, float(moved.total))
-
-
-def _blocks(channels: int) -> int:
-    return -(-channels // _BLOCK) * _BLOCK if channels > 4 else channels
 
 
 def network_facts(individual: DNA, image: Shape, classes: int, batch: int) -> dict[str, Any]:
@@ -253,6 +200,7 @@ def network_facts(individual: DNA, image: Shape, classes: int, batch: int) -> di
         "classes": classes,
         "batch": batch,
         "learning_rate": individual.learning_rate,
+        "body_rate": individual.body_rate,
         "parameters": needs.parameters,
         "flops_forward": needs.forward.total,
         "flops_training": needs.training.total,
@@ -269,16 +217,9 @@ def _vertex_row(individual: DNA, vertex: str, sizes: Shapes, needs: Requirements
     return {
         "id": vertex,
         "type": individual.vertex[vertex].type,
-        "edges": [{"id": edge.id, "from": edge.from_vertex, "kind": _kind(edge)} for edge in edges],
+        "edges": [{"id": edge.id, "from": edge.from_vertex, "kind": edge.title} for edge in edges],
         **sizes.vertices[vertex]._asdict(),
         "parameters": sum(item.parameters for item in items),
         "flops_forward": sum(item.forward.total for item in items),
         "flops_training": sum(item.training.total for item in items),
     }
-
-
-def _kind(edge: object) -> str:
-    if not isinstance(edge, Conv):
-        return "identity"
-    stride = f" /{edge.stride}" if edge.stride > 1 else ""
-    return f"conv {edge.filter_width}x{edge.filter_height}{stride}"

@@ -1,4 +1,4 @@
-"""The encoding of an individual: a graph of vertices (activations) and edges (connections), and a learning rate.
+"""The encoding of an individual: a graph of vertices (activations) and edges (connections), and learning rates.
 
 Follows the paper's "Encoding and Mutations" and supplement S1. An edit returns a new DNA, and none can break a rule of
 `validation.py`. The input is the only vertex without incoming edges, the output the only one without outgoing edges.
@@ -12,11 +12,14 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from genepool.dna.elements import Conv, Edge, Identity, Vertex
 from genepool.dna.topology import topological_order
 from genepool.dna.validation import check, usual_order
+from genepool.layers import Conv, Edge, Layer, Vertex, is_missing, label_of, missing_error
 
-Element = Vertex | Conv | Identity
+
+def rates_label(learning_rate: float, body_rate: float) -> str:
+    """Both learning rates as text: `0.1`, or `0.1 (body 0.01)` if that of the other layers differs."""
+    return f"{learning_rate:.4g}" + (f" (body {learning_rate * body_rate:.3g})" if body_rate != 1.0 else "")
 
 
 class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -24,9 +27,12 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     learning_rate: float
     vertices: tuple[Vertex, ...]
-    edges: tuple[Conv | Identity, ...]
+    edges: tuple[Edge, ...]
     odds: tuple[tuple[str, float], ...] = ()
     """Differs from the paper's main results: the odds of each mutation by name, if they evolve too."""
+    body_rate: float = 1.0
+    """Differs from the paper if it is not 1: the learning rate of all layers but the classifier, as a fraction of
+    `learning_rate`. Layers that were trained on many images should change less than a new classifier."""
 
     def __post_init__(self) -> None:
         if (order := usual_order(self)) is not None:
@@ -48,12 +54,12 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {vertex.id: vertex for vertex in self.vertices}
 
     @cached_property
-    def edge(self) -> dict[str, Conv | Identity]:
+    def edge(self) -> dict[str, Edge]:
         return {edge.id: edge for edge in self.edges}
 
     @cached_property
-    def edges_in(self) -> dict[str, tuple[Conv | Identity, ...]]:
-        found: dict[str, list[Conv | Identity]] = {vertex.id: [] for vertex in self.vertices}
+    def edges_in(self) -> dict[str, tuple[Edge, ...]]:
+        found: dict[str, list[Edge]] = {vertex.id: [] for vertex in self.vertices}
         for edge in self.edges:
             found[edge.to_vertex].append(edge)
         return {vertex: tuple(edges) for vertex, edges in found.items()}
@@ -62,6 +68,10 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def order(self) -> tuple[str, ...]:
         """The vertices' IDs in topological order: the input first, the output last."""
         return topological_order([vertex.id for vertex in self.vertices], self.arcs)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return *self.vertices, *self.edges
 
     @property
     def arcs(self) -> list[tuple[str, str]]:
@@ -75,18 +85,18 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def output(self) -> str:
         return self.order[-1]
 
-    def scale_primary(self, vertex: str) -> Conv | Identity:
+    def scale_primary(self, vertex: str) -> Edge:
         """The incoming edge that decides the vertex's spatial size."""
         return max(self.edges_in[vertex], key=lambda edge: edge.scale_precedence)
 
-    def depth_primary(self, vertex: str) -> Conv | Identity:
+    def depth_primary(self, vertex: str) -> Edge:
         """The incoming edge that decides the vertex's number of channels."""
         return max(self.edges_in[vertex], key=lambda edge: edge.depth_precedence)
 
     @cached_property
-    def backbone(self) -> tuple[Conv | Identity, ...]:
+    def backbone(self) -> tuple[Edge, ...]:
         """The edges of highest depth precedence, from the input to the output."""
-        path: list[Conv | Identity] = []
+        path: list[Edge] = []
         vertex = self.output
         while vertex != self.input:
             path.append(self.depth_primary(vertex))
@@ -99,7 +109,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return (self.input, *(edge.to_vertex for edge in self.backbone))
 
     @cached_property
-    def skips(self) -> tuple[Conv | Identity, ...]:
+    def skips(self) -> tuple[Edge, ...]:
         """The edges off the backbone that connect two of its vertices."""
         on, path = set(self.backbone_vertices), {edge.id for edge in self.backbone}
         return tuple(e for e in self.edges if e.id not in path and e.from_vertex in on and e.to_vertex in on)
@@ -107,6 +117,16 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def convs(self) -> tuple[Conv, ...]:
         return tuple([edge for edge in self.edges if isinstance(edge, Conv)])
+
+    @cached_property
+    def missing_kinds(self) -> tuple[str, ...]:
+        """The kinds of its layers that this process lacks."""
+        return tuple(sorted({layer.type for layer in self.layers if is_missing(layer)}))
+
+    def require_kinds(self) -> None:
+        """Raise MissingLayerError if this process lacks a kind."""
+        if self.missing_kinds:
+            raise missing_error(self.missing_kinds)
 
     def is_mutable(self, edge: Edge) -> bool:
         """Return whether mutations may change this edge: both of its ends must allow it."""
@@ -116,22 +136,22 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Describe the backbone as in the paper's figures, `C3x3 +BN+R | C3x3/2 | ...`, then skips and the rest."""
         layers: list[str] = []
         for edge in self.backbone:
-            active = "+BN+R" if self.vertex[edge.to_vertex].type == "bn_relu" else ""
-            if isinstance(edge, Conv):
-                stride = f"/{edge.stride}" if edge.stride > 1 else ""
-                layers.append(f"C{edge.filter_width}x{edge.filter_height}{stride}{active}")
+            text, active = label_of(edge), label_of(self.vertex[edge.to_vertex])
+            if text:
+                layers.append(f"{text}+{active}" if active else text)
             elif active and layers:
-                layers[-1] += active
+                layers[-1] += f"+{active}"
             elif active:
-                layers.append(active[1:])
+                layers.append(active)
         skips = f", {len(self.skips)} skip{'s' if len(self.skips) > 1 else ''}" if self.skips else ""
         on = set(self.backbone_vertices)
-        count = sum(not on.issuperset(conv.arc) for conv in self.convs)
-        others = f", {count} convolution{'s' if count > 1 else ''} beside" if count else ""
+        beside = [edge for edge in self.edges if edge.label and not on.issuperset(edge.arc)]
+        noun = "convolution" if set(beside) <= set(self.convs) else "layer"
+        others = f", {len(beside)} {noun}{'s' if len(beside) > 1 else ''} beside" if beside else ""
         return (" ".join(layers) or "no hidden layer") + skips + others
 
     def edited(
-        self, *, learning_rate: float | None = None, put: Iterable[Element] = (), drop: Iterable[str] = ()
+        self, *, learning_rate: float | None = None, put: Iterable[Vertex | Edge] = (), drop: Iterable[str] = ()
     ) -> DNA:
         """Return a copy with vertices and edges added, replaced (same ID) or dropped."""
         gone = set(drop)

@@ -28,9 +28,8 @@ def reachable(start: str, arcs: Iterable[Arc]) -> set[str]:
 
 
 def topological_order(vertices: Sequence[str], arcs: Sequence[Arc]) -> tuple[str, ...]:
-    """Sort vertices after all their predecessors; ties go by ID, so that the order is unique.
-
-    Vertices on or behind a cycle are left out: the result is shorter than `vertices` exactly if there is a cycle.
+    """Sort vertices after all their predecessors; ties go by ID, so that the order is unique. Vertices on or behind a
+    cycle are left out: the result is shorter than `vertices` exactly if there is a cycle.
     """
     place = {vertex: number for number, vertex in enumerate(vertices)}
     # Usually they are sorted already and each is connected to the next: then there is no other order.

@@ -7,8 +7,8 @@ from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from genepool.dna.elements import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Edge, Identity
 from genepool.errors import InvalidDNAError
+from genepool.layers import BACKBONE_PRECEDENCE, PRECEDENCE_BOUNDS, SKIP_PRECEDENCE, Edge
 
 if TYPE_CHECKING:
     from genepool.dna.graph import DNA
@@ -17,21 +17,11 @@ T = TypeVar("T")
 MAX_VERTICES = 10_000
 MAX_EDGES = 50_000
 LEARNING_RATE_BOUNDS = (1e-12, 1e6)
+BODY_RATE_BOUNDS = (1e-6, 1e3)
 ODDS_BOUNDS = (1e-6, 1e6)
 MAX_ODDS = 1000
-PRECEDENCE_BOUNDS = (-1_000_000, 1_000_000)
 
-_EDGE_BOUNDS: tuple[tuple[str, tuple[float, float]], ...] = (
-    ("depth_precedence", PRECEDENCE_BOUNDS),
-    ("scale_precedence", PRECEDENCE_BOUNDS),
-)
-_CONV_BOUNDS = (
-    *_EDGE_BOUNDS,
-    ("depth_factor", (1e-6, 1e6)),
-    ("filter_half_width", (0.0, 500.0)),
-    ("filter_half_height", (0.0, 500.0)),
-    ("stride_scale", (0.0, 16.0)),
-)
+_EDGE_BOUNDS = {"depth_precedence": PRECEDENCE_BOUNDS, "scale_precedence": PRECEDENCE_BOUNDS}
 
 # IDs become parts of tensor names (where '.' separates), file names and log lines.
 ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -40,15 +30,14 @@ _are_ids = re.compile(rf"(?:{ID_PATTERN.pattern}\n)+", re.ASCII).fullmatch
 
 
 def usual_order(dna: DNA) -> tuple[str, ...] | None:
-    """Return the vertices' IDs in order if a quick test proves the DNA valid and canonical, else None.
-
-    It covers the usual case: a backbone through all vertices, and skips. Then there is only one order. None proves
-    nothing; `check` decides and has the messages. Every birth makes two DNAs, and nearly all are usual.
+    """Return the vertices' IDs in order if a quick test proves the DNA valid and canonical, else None. It covers the
+    usual case: a backbone through all vertices, and skips. Then there is only one order. None proves nothing; `check`
+    decides and has the messages. Every birth makes two DNAs, and nearly all are usual.
     """
     low, high = LEARNING_RATE_BOUNDS
-    if dna.odds or not low <= dna.learning_rate <= high:
+    if dna.odds or dna.body_rate != 1.0 or not low <= dna.learning_rate <= high:
         return None
-    place = {vertex.id: number for number, vertex in enumerate(dna.vertices) if 0.0 <= vertex.leakiness <= 1.0}
+    place = {vertex.id: number for number, vertex in enumerate(dna.vertices) if vertex.is_usual()}
     names = [*place, *[edge.id for edge in dna.edges]]
     if not 2 <= len(place) == len(dna.vertices) <= MAX_VERTICES or len(dna.edges) > MAX_EDGES:
         return None
@@ -58,13 +47,13 @@ def usual_order(dna: DNA) -> tuple[str, ...] | None:
     return order if _is_chain_with_skips(dna.edges, order, place) else None
 
 
-def _is_chain_with_skips(edges: tuple[Conv | Identity, ...], order: tuple[str, ...], place: dict[str, int]) -> bool:
+def _is_chain_with_skips(edges: tuple[Edge, ...], order: tuple[str, ...], place: dict[str, int]) -> bool:
     """Return whether each vertex has a backbone edge from the one before, then skips from earlier ones."""
     entered, skipped = 0, -1
     here, ahead = order[0], iter(order[1:])
     for edge in edges:
         rank = edge.depth_precedence
-        if rank != edge.scale_precedence or (edge.__class__ is Conv and not _is_usual(edge)):
+        if rank != edge.scale_precedence or not edge.is_usual():
             return False
         if rank == BACKBONE_PRECEDENCE:
             before, here = here, next(ahead, "")
@@ -84,14 +73,16 @@ def _is_chain_with_skips(edges: tuple[Conv | Identity, ...], order: tuple[str, .
 def check(dna: DNA) -> None:
     """Raise InvalidDNAError if the DNA breaks a rule."""
     _check_bounds("the learning rate", dna.learning_rate, LEARNING_RATE_BOUNDS)
+    _check_bounds("the body rate", dna.body_rate, BODY_RATE_BOUNDS)
     _check_counts(dna)
     _check_ids(dna)
     if dna.odds:
         _check_odds(dna)
     for vertex in dna.vertices:
-        _check_bounds(f"vertex '{vertex.id}': leakiness", vertex.leakiness, (0.0, 1.0))
+        for name, bounds in vertex.BOUNDS.items():
+            _check_bounds(f"vertex '{vertex.id}': {name}", getattr(vertex, name), bounds)
     for edge in dna.edges:
-        for name, bounds in _CONV_BOUNDS if isinstance(edge, Conv) else _EDGE_BOUNDS:
+        for name, bounds in (_EDGE_BOUNDS | dict(edge.BOUNDS)).items():
             _check_bounds(f"edge '{edge.id}': {name}", getattr(edge, name), bounds)
     _check_ends(dna)
     _check_graph(dna)
@@ -108,20 +99,11 @@ def _check_counts(dna: DNA) -> None:
         )
 
 
-def _is_usual(conv: Conv) -> bool:
-    """Return whether one expression proves that its numbers, except the precedences, are within the bounds."""
-    return (
-        0.001 < conv.depth_factor < 1000.0
-        and 0.0 <= conv.filter_half_width < 100.0
-        and 0.0 <= conv.filter_half_height < 100.0
-        and 0.0 <= conv.stride_scale < 9.0
-    )
-
-
 def _check_bounds(place: str, value: float, bounds: tuple[float, float]) -> None:
     low, high = bounds
     if not low <= value <= high:  # NaN is not between any two numbers
-        raise InvalidDNAError(f"{place} is {value:.6g} but must be between {low:g} and {high:g}.")
+        text = "far too large" if isinstance(value, int) and abs(value) > 10**300 else f"{value:.6g}"
+        raise InvalidDNAError(f"{place} is {text} but must be between {low:g} and {high:g}.")
 
 
 def _check_ids(dna: DNA) -> None:

@@ -7,19 +7,19 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from genepool.dna.elements import SKIP_PRECEDENCE, Conv, Identity, Vertex
 from genepool.dna.graph import DNA
 from genepool.errors import SettingsError
+from genepool.layers import SKIP_PRECEDENCE, BatchNormRelu, Conv, Edge, Identity, Linear, Vertex
 from genepool.registry import nearest
 
-INPUT = Vertex(id="input", type="linear", inputs_mutable=False, properties_mutable=False)
-OUTPUT = Vertex(id="output", type="linear", outputs_mutable=False, properties_mutable=False)
+INPUT = Linear(id="input", inputs_mutable=False, properties_mutable=False)
+OUTPUT = Linear(id="output", outputs_mutable=False, properties_mutable=False)
 
 
-def initial(learning_rate: float = 0.1) -> DNA:
+def initial(learning_rate: float = 0.1, body_rate: float = 1.0) -> DNA:
     """The paper's initial individual: one fully connected layer on the channel means, no convolution."""
     trunk = Identity(id="trunk", from_vertex=INPUT.id, to_vertex=OUTPUT.id)
-    return DNA(learning_rate=learning_rate, vertices=(INPUT, OUTPUT), edges=(trunk,))
+    return DNA(learning_rate=learning_rate, body_rate=body_rate, vertices=(INPUT, OUTPUT), edges=(trunk,))
 
 
 class _Column:
@@ -27,13 +27,13 @@ class _Column:
 
     def __init__(self, image_channels: int) -> None:
         self.vertices: list[Vertex] = [INPUT]
-        self.edges: list[Conv | Identity] = []
+        self.edges: list[Edge] = []
         self.top, self.channels = INPUT.id, image_channels
 
     def conv(self, channels: int, size: int = 3, stride_scale: int = 0, *, active: bool = True) -> str:
         """Add a convolution into a new vertex and return the vertex's ID."""
         number, half = len(self.vertices), (size - 1) / 2
-        vertex = Vertex(id=f"v{number}", type="bn_relu" if active else "linear")
+        vertex = (BatchNormRelu if active else Linear)(id=f"v{number}")
         new = Conv(id=f"conv{number}", from_vertex=self.top, to_vertex=vertex.id, stride_scale=float(stride_scale))
         factor = channels / self.channels
         new = replace(new, depth_factor=factor, filter_half_width=half, filter_half_height=half)
@@ -41,7 +41,7 @@ class _Column:
 
     def activation(self) -> str:
         """Add batch normalisation and a rectifier after a one-to-one connection; return the new vertex's ID."""
-        vertex = Vertex(id=f"v{len(self.vertices)}", type="bn_relu")
+        vertex = BatchNormRelu(id=f"v{len(self.vertices)}")
         new = Identity(id=f"one{len(self.vertices)}", from_vertex=self.top, to_vertex=vertex.id)
         return self._add(vertex, new, self.channels)
 
@@ -54,10 +54,10 @@ class _Column:
         new = Conv(id=f"skip-{start}-{self.top}", from_vertex=start, to_vertex=self.top, depth_factor=depth_factor)
         self._skip(replace(new, filter_half_width=0.0, filter_half_height=0.0, stride_scale=float(stride_scale)))
 
-    def _skip(self, edge: Conv | Identity) -> None:
+    def _skip(self, edge: Edge) -> None:
         self.edges.append(replace(edge, depth_precedence=SKIP_PRECEDENCE, scale_precedence=SKIP_PRECEDENCE))
 
-    def _add(self, vertex: Vertex, edge: Conv | Identity, channels: int) -> str:
+    def _add(self, vertex: Vertex, edge: Edge, channels: int) -> str:
         self.vertices.append(vertex)
         self.edges.append(edge)
         self.top, self.channels = vertex.id, channels

@@ -8,15 +8,14 @@ child_limits     which children may be born
 training         one training as a worker runs it: weights in, checkpoints, result stored
 training_budget  how much of the experiment's budget one training gets
 budget           when an experiment is over
-final_phase      the last part of the budget, for the best network alone
-departures       orphans, and the reset of all weights
+departures       orphans, the reset of all weights, and the last part of the budget, for the best network alone
 escape           the alarm, and interventions against local optima
 """
 
 from genepool.evolution.budget import Budget, BudgetUse, Spending
 from genepool.evolution.child_limits import ChildLimits, child_limits_for
+from genepool.evolution.departures import FinalPhase
 from genepool.evolution.escape import Escape, Intervention
-from genepool.evolution.final_phase import FinalPhase
 from genepool.evolution.reproduction import UNCHANGED, Breeding, Founder, Reproduction, mutated, recombined
 from genepool.evolution.selection import SELECTIONS, Pair, tournament
 from genepool.evolution.set_point import SET_POINTS, Decision, damped

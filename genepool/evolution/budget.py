@@ -27,8 +27,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):
     used: float = 0.0
-    total: float = 0.0
-    """The complete budget; 0 if there is none."""
+    total: float = 0.0  # the complete budget; 0 if there is none
     unit: Literal["seconds", "flops"] = "seconds"
 
     @property
@@ -70,7 +69,6 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.use(spent).fraction, counted)
 
     def over(self, spent: Spending) -> str | None:
-        """Return why the experiment is over, or None."""
         if self.time and spent.seconds >= self.time:
             return f"the time of {self.time:g} s is over"
         if self.individuals and spent.individuals >= self.individuals:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from genepool.dna import DNA, Capacity, Shape, StepTime, capacity, cropped, modest, step_time
-from genepool.errors import ModelTooLargeError
+from genepool.errors import LayerError, ModelTooLargeError
 from genepool.evaluation import Limits, TrainingBudget
 from genepool.evolution.training import dna_of, training_budget_of
 from genepool.population import Individual, Population
@@ -29,11 +29,8 @@ class ChildLimits(NamedTuple):
     image: Shape | None = None
 
     def affordable(self, budget: TrainingBudget, steps: int, population: Population, parent: Individual) -> IsAllowed:
-        """Allow children whose budget is enough for `steps` steps, judged by how long the parent's steps took.
-
-        A network that costs no more than a modest one is always allowed: on large images, or in a short time, only the
-        trivial network would be affordable.
-        """
+        """Allow children whose budget is enough for `steps` steps, judged by how long the parent's steps took, and
+        always those that cost no more than a modest network: sometimes only the trivial one would be affordable."""
         always = self.step_time(modest(self.image.channels), budget.crop) if self.image else NO_STEP_TIME
         if not budget.seconds:
             flops = max(budget.flops / steps, always.flops)
@@ -42,14 +39,19 @@ class ChildLimits(NamedTuple):
         return lambda child: self.step_time(child, budget.crop).seconds <= seconds
 
     def _slowdown(self, population: Population, parent: Individual) -> float:
-        """Return the ratio of the measured to the predicted time of the parent's steps."""
         birth, result = population.read_birth(parent), population.read_result(parent)
         budget = training_budget_of(birth)
         measured = float(result.metrics.get("step_seconds") or 0.0) * max(1, budget.threads)
-        return measured / self.step_time(dna_of(birth), budget.crop).seconds if measured else 1.0
+        estimated = self.step_time(dna_of(birth), budget.crop).seconds
+        return measured / estimated if measured and estimated else 1.0
 
     def within(self, limits: Limits) -> IsAllowed:
         return lambda child: limits.fault(self.capacity(child)) is None
+
+    def smaller_than(self, parent: DNA) -> IsAllowed:
+        """Allow children that need fewer FLOPs: how long they take is only known once they are trained."""
+        flops = self.capacity(parent).flops
+        return lambda child: not flops or self.capacity(child).flops < flops
 
 
 def child_limits_for(image: Shape, classes: int, batch: int) -> ChildLimits:
@@ -59,6 +61,8 @@ def child_limits_for(image: Shape, classes: int, batch: int) -> ChildLimits:
             return step_time(dna, cropped(image, crop), classes, batch)
         except ModelTooLargeError:
             return StepTime(float("inf"), float("inf"))
+        except LayerError:  # it may be born, and its evaluation fails with the reason
+            return NO_STEP_TIME
 
     @lru_cache(maxsize=256)
     def capacity_of(dna: DNA) -> Capacity:
@@ -66,5 +70,7 @@ def child_limits_for(image: Shape, classes: int, batch: int) -> ChildLimits:
             return capacity(dna, image, classes)
         except ModelTooLargeError:
             return Capacity(sys.maxsize, sys.maxsize)
+        except LayerError:
+            return NO_CAPACITY
 
     return ChildLimits(step_time_of, capacity_of, image)

@@ -1,16 +1,27 @@
-"""Departures from the paper's step that real runs need: orphans, and the reset of all weights."""
+"""What real runs need besides the paper's step: orphans, the reset of all weights, and the final phase.
+
+Differs from the paper, where evolution goes on to the end: in the final phase, the last part of the budget, no
+tournament selects the parent, and one training of the best network uses all cores of a machine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from genepool.errors import ConcurrencyError, InvalidDNAError, SettingsError
+import msgspec
+from msgspec import Meta
+
+from genepool.errors import ConcurrencyError, InvalidDNAError, MissingLayerError, SettingsError
 from genepool.evaluation import Evaluators
+from genepool.evolution.budget import BudgetUse
 from genepool.evolution.selection import Pair
-from genepool.evolution.training import Job, dna_of
+from genepool.evolution.training import SHORTEST, Job, dna_of
 from genepool.population import Individual, Population, State
+
+if TYPE_CHECKING:
+    from genepool.evolution.reproduction import Reproduction
 
 
 class Orphans(NamedTuple):
@@ -19,6 +30,7 @@ class Orphans(NamedTuple):
     population: Population
     rng: Random
     evaluator: Evaluators
+    report: Callable[[MissingLayerError], None]
 
     def handled(self, train: Callable[[Job], None]) -> bool:
         """Take over one orphan, if there is one that this worker can train."""
@@ -30,11 +42,19 @@ class Orphans(NamedTuple):
         return True
 
     def _can_train(self, orphan: Individual) -> bool:
-        """Whether this worker has all plugins that the settings of its birth name; if not, others have to train it."""
+        """Whether this worker has all plugins that its DNA and the settings of its birth name; if not, other workers
+        have to train it."""
+        birth = self.population.read_birth(orphan)
         try:
-            self.evaluator(self.population.read_birth(orphan).settings_version)
+            self.evaluator(birth.settings_version)
+            dna_of(birth).require_kinds()
         except SettingsError:
             return False
+        except MissingLayerError as error:
+            self.report(error)
+            return False
+        except InvalidDNAError:
+            return True  # to give it up
         return True
 
     def _resumed(self, individual: Individual) -> Job:
@@ -47,32 +67,81 @@ class Orphans(NamedTuple):
 
 
 class WeightReset(NamedTuple):
-    """The simultaneous reset of all weights (paper's supplement, "Escaping local optima").
-
-    Individuals born before `version` of the settings (0: no reset) are renewed when they are drawn for a tournament.
-    """
+    """The simultaneous reset of all weights (paper's supplement, "Escaping local optima"). Individuals born before
+    `version` of the settings (0: no reset) are renewed when they are drawn for a tournament."""
 
     population: Population
     version: int
 
     def applies_to(self, individual: Individual) -> bool:
-        """Whether the weights of an individual, and the fitness that it owes to them, are older than the reset."""
         return bool(self.version) and self.population.read_birth(individual).settings_version < self.version
 
     def renewed(self, pair: Pair, renewal_of: Callable[[Individual], Job]) -> Job | None:
-        """Replace an individual of the pair by the same network with new weights, if the reset applies to one."""
-        outdated = next(filter(self.applies_to, pair), None)
-        return None if outdated is None else self._renew(outdated, renewal_of)
-
-    def _renew(self, individual: Individual, renewal_of: Callable[[Individual], Job]) -> Job:
-        """The copy is born before the original dies, so that a crash in between does not lose the network.
-
-        Of two workers that renew the same individual, one wins the original's death and the other gives up its copy.
+        """Replace an individual of the pair by the same network with new weights, if the reset applies to one. The copy
+        is born before the original dies, so that a crash in between does not lose the network. Of two workers that
+        renew the same individual, one wins the original's death and the other gives up its copy.
         """
-        job = renewal_of(individual)
+        if (outdated := next(filter(self.applies_to, pair), None)) is None:
+            return None
+        job = renewal_of(outdated)
         try:
-            self.population.kill(individual, "reset")
+            self.population.kill(outdated, "reset")
         except ConcurrencyError:
             self.population.fail(job.individual, "twice", "Another worker renewed the same individual first.")
             raise
         return job
+
+
+GRACE = 0.02  # fraction of the budget for which the final phase waits for earlier trainings: one may become the best
+PAUSE = 0.05  # seconds that a worker waits if it cannot begin its final training
+
+
+class FinalPhase(msgspec.Struct, frozen=True, kw_only=True):
+    """When the final phase begins."""
+
+    share: Annotated[float, Meta(ge=0, le=0.9)] = 0.0
+    """Differs from the paper if it is not 0: the last share of the budget, in which only the best trains on."""
+
+    def has_begun(self, use: BudgetUse) -> bool:
+        return use.fraction > 1.0 - self.share
+
+    def is_waiting(self, use: BudgetUse) -> bool:
+        """Whether trainings that began before the final phase may still end."""
+        return use.fraction < 1.0 - self.share + GRACE
+
+
+class FinalTraining:
+    """Trains copies of the best individual, each for all the time that is left. `threads`: see Surroundings."""
+
+    def __init__(self, reproduction: Reproduction, threads: int, sleep: Callable[[float], None]) -> None:
+        self._reproduction, self._threads, self._sleep = reproduction, threads, sleep
+        self._population, self._use = reproduction.population, reproduction.use
+        self._phase = reproduction.rules.final_phase
+
+    def handled(self, train: Callable[[Job], None]) -> bool:
+        """Take the whole step if this is the final phase and an individual is alive."""
+        if not self._phase.has_begun(self._use) or not (ranking := self._ranking()):
+            return False
+        if self._can_begin():
+            train(self._copy_of_best(ranking))
+        else:
+            self._sleep(PAUSE)
+        return True
+
+    def _ranking(self) -> list[Individual]:
+        outdated, snapshot = self._reproduction.weight_reset.applies_to, self._population.snapshot()
+        alive = [individual for individual in snapshot if individual.state is State.ALIVE and not outdated(individual)]
+        return sorted(alive, key=lambda individual: individual.fitness or 0.0, reverse=True)
+
+    def _can_begin(self) -> bool:
+        if self._use.unit == "seconds" and self._use.left < SHORTEST:
+            return False
+        if self._threads > 1 and self._phase.is_waiting(self._use):
+            return not any(individual.state is State.TRAINING for individual in self._population.snapshot())
+        return self._threads > 0
+
+    def _copy_of_best(self, ranking: list[Individual]) -> Job:
+        best, worst = self._reproduction.parent(ranking[0]), ranking[-1]
+        if len(ranking) > self._reproduction.rules.population_size and worst != best.individual:
+            self._population.kill(worst)
+        return self._reproduction.copy_of(best, threads=self._threads if self._threads > 1 else 0)

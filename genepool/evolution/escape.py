@@ -20,8 +20,7 @@ class Escape(msgspec.Struct, frozen=True, kw_only=True):
     alarm: Annotated[int, Meta(ge=1, le=10**12)] | None = None
     """Individuals in a row without a new best after which an alarm is shown; none: no alarm."""
     auto: Annotated[int, Meta(ge=1, le=10**12)] | None = None
-    """Differs from the paper if given: the alarm also starts an escape of this many individuals; none: only the
-    alarm."""
+    """Differs from the paper if given: the alarm also starts an escape of this many individuals."""
     mutations: Annotated[int, Meta(ge=1, le=1000)] = 5
     """Mutations per reproduction during an escape."""
     individuals: Annotated[int, Meta(ge=1, le=10**12)] | None = None
@@ -29,8 +28,7 @@ class Escape(msgspec.Struct, frozen=True, kw_only=True):
     time: Annotated[float, Meta(gt=0, le=1e11)] | None = None
     """The escape ends when the experiment has taken this many seconds in total; set by `genepool intervene`."""
     quiet_until: Annotated[int, Meta(ge=0, le=10**12)] = 0
-    """The alarm is silent until this many individuals have been trained in total: the last intervention needs time to
-    work. Set by `genepool intervene`."""
+    """The alarm is silent until this many individuals have been trained in total; set by `genepool intervene`."""
     reset_version: Annotated[int, Meta(ge=0, le=10**6)] = 0
     """Individuals born under older versions of the settings pass on no weights and are trained again from fresh ones;
     set by `genepool intervene --reset-weights`."""
@@ -45,7 +43,6 @@ class Escape(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.individuals or self.time) and by_count and by_time
 
     def raises_alarm(self, spent: Spending) -> bool:
-        """Whether there has been no new best for too long."""
         waited = min(spent.since_best, spent.individuals - self.quiet_until)
         return self.alarm is not None and waited >= self.alarm and not self.is_active(spent)
 
@@ -54,7 +51,6 @@ class Escape(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.auto) and self.raises_alarm(spent)
 
     def message(self, spent: Spending) -> str:
-        """Return a message about the escape or the alarm, or an empty text."""
         if self.is_active(spent):
             counts = [f"{self.individuals} individuals"] if self.individuals else []
             times = [f"{self.time:.0f} s"] if self.time else []
@@ -67,15 +63,11 @@ class Escape(msgspec.Struct, frozen=True, kw_only=True):
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     """What the user does about a trapped population."""
 
-    mutations: int = 0
-    """Mutations per reproduction during the escape; 0: as before."""
-    individuals: int = 0
-    """How many individuals the escape lasts."""
-    seconds: float = 0.0
-    """How long the escape lasts, if not counted in individuals."""
+    mutations: int = 0  # mutations per reproduction during the escape; 0: as before
+    individuals: int = 0  # how many individuals the escape lasts
+    seconds: float = 0.0  # how long the escape lasts, if not counted in individuals
     reset_weights: bool = False
-    population: int = 0
-    """The new size of the population; 0: as before."""
+    population: int = 0  # new size of the population; 0: as before
 
     def __post_init__(self) -> None:
         if not (self.mutations or self.reset_weights or self.population):

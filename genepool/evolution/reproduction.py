@@ -12,7 +12,14 @@ import msgspec
 from msgspec import Meta
 
 from genepool.dna import DNA, Shape, encode_in_a_line, in_steps, initial
-from genepool.errors import ConcurrencyError, InvalidDNAError, MutationError, PopulationTooSmallError
+from genepool.errors import (
+    ConcurrencyError,
+    InvalidDNAError,
+    LayerError,
+    MissingLayerError,
+    MutationError,
+    PopulationTooSmallError,
+)
 from genepool.evaluation import TrainingBudget
 from genepool.evolution.budget import BudgetUse
 from genepool.evolution.child_limits import ChildLimits, IsAllowed
@@ -25,11 +32,9 @@ from genepool.population import Birth, Individual, Population
 if TYPE_CHECKING:
     from genepool.evolution.worker import Rules
 
-REDRAWS = 30
-"""Mutations drawn at most until a child is allowed."""
+REDRAWS = 30  # mutations drawn at most until a child is allowed
 COPY, RENEWAL = "identity", "renewal"
-UNCHANGED = frozenset({COPY, RENEWAL})
-"""Names in birth records that stand for an unchanged DNA."""
+UNCHANGED = frozenset({COPY, RENEWAL})  # names in birth records that stand for an unchanged DNA
 Individuals = tuple[Individual, ...]
 
 
@@ -37,7 +42,9 @@ class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     """How children are made."""
 
     learning_rate: Annotated[float, Meta(ge=1e-12, le=1e6)] = 0.1
-    """Learning rate of the initial individuals."""
+    """Learning rate of the initial individuals, and of pretrained networks for new classes."""
+    body_rate: Annotated[float, Meta(ge=1e-6, le=1e3)] = 1.0
+    """Differs from the paper if it is not 1: their learning rate in all layers but the classifier, as a fraction."""
     mutations: Annotated[int, Meta(ge=1, le=1000)] = 1
     """Mutations per reproduction, one after another."""
     odds: Annotated[dict[str, Annotated[float, Meta(ge=0, lt=1e9)]], Meta(min_length=1)] | None = None
@@ -48,11 +55,9 @@ class Breeding(msgspec.Struct, frozen=True, kw_only=True):
     recombination_odds: Annotated[float, Meta(ge=0, le=1)] = 0.2
     """With `recombination`: the share of children that have two parents."""
     width_step: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Differs from the paper if it is not 1: mutations round widths to multiples of it, which take no longer than the
-    widths in between."""
+    """Differs from the paper if it is not 1: mutations round widths to multiples of it, which take no longer."""
 
     def without(self, lacking: Collection[str]) -> Breeding:
-        """The same rules in a process that lacks these mutations."""
         if self.odds is None or not lacking:
             return self
         odds = {name: weight for name, weight in self.odds.items() if name not in lacking}
@@ -66,13 +71,19 @@ class Founder(NamedTuple):
     weights: bytes | None = None
 
 
+class Parent(NamedTuple):
+    """An individual that can be reproduced, with its DNA."""
+
+    individual: Individual
+    dna: DNA
+
+
 class Offspring(NamedTuple):
     """The DNA of a new individual, and how it was made."""
 
     dna: DNA
     mutations: tuple[str, ...] = ()
-    seed: int = 0
-    """The seed of the mutations; 0 if nothing was drawn."""
+    seed: int = 0  # seed of the mutations; 0 if nothing was drawn
 
 
 @dataclass(frozen=True)
@@ -92,29 +103,38 @@ class Reproduction:
 
     def first(self) -> Job:
         """Create an individual as the experiment begins with: the founder, or else the trivial network."""
-        dna = self.founder.dna if self.founder else initial(self.rules.breeding.learning_rate)
+        rates = self.rules.breeding.learning_rate, self.rules.breeding.body_rate
+        dna = self.founder.dna if self.founder else initial(*rates)
+        dna.require_kinds()
         return self._born(Offspring(dna), self._budget(trivial=self.founder is None))
 
-    def child_of(self, parent: Individual) -> Job:
-        """Create a mutated child, or a child of this parent and a second one."""
-        dna, budget = self._dna(parent), self._budget(rival=self._rival(parent))
-        is_allowed = self._is_allowed(parent, budget)
-        if (second := self._second_parent(parent)) is not None:
-            child = self._child_of_two((dna, self._dna(second)), is_allowed)
+    def parent(self, individual: Individual) -> Parent:
+        """Read the DNA of an individual, before any other dies for its child: MissingLayerError leaves it to other
+        workers, and one that is damaged is put into quarantine."""
+        dna = self._dna(individual)
+        dna.require_kinds()
+        return Parent(individual, dna)
+
+    def child_of(self, parent: Parent) -> Job:
+        first, dna = parent
+        budget = self._budget(rival=self._rival(first))
+        is_allowed = self._is_allowed(first, budget)
+        if (other := self._second_parent(first)) is not None:
+            child, second = self._child_of_two((dna, other.dna), is_allowed), other.individual
             if child is not None:
                 gives_weights = self.rules.breeding.recombination != "probabilities"
-                return self._born(child, budget, (parent, second), (parent, second) if gives_weights else (parent,))
+                return self._born(child, budget, (first, second), (first, second) if gives_weights else (first,))
         child = allowed_child(dna, self.rules.breeding, self.rng, is_allowed, self.limits.image)
-        return self._born(child or Offspring(dna, (COPY,)), budget, (parent,), (parent,))
+        return self._born(child or Offspring(dna, (COPY,)), budget, (first,), (first,))
 
-    def copy_of(self, parent: Individual, threads: int = 0) -> Job:
+    def copy_of(self, parent: Parent, threads: int = 0) -> Job:
         """Create the same network again, to be trained further with all of its weights."""
         budget = msgspec.structs.replace(self._budget(), threads=threads)
-        return self._born(Offspring(self._dna(parent), (COPY,)), budget, (parent,), (parent,))
+        return self._born(Offspring(parent.dna, (COPY,)), budget, (parent.individual,), (parent.individual,))
 
     def renewal_of(self, former: Individual) -> Job:
         """Create the same network again, to be trained from random weights."""
-        return self._born(Offspring(self._dna(former), (RENEWAL,)), self._budget(), (former,))
+        return self._born(Offspring(self.parent(former).dna, (RENEWAL,)), self._budget(), (former,))
 
     def _born(
         self, offspring: Offspring, budget: TrainingBudget, parents: Individuals = (), weights_from: Individuals = ()
@@ -141,10 +161,8 @@ class Reproduction:
             raise ConcurrencyError(f"Individual {individual.id} has no usable DNA: {error}") from error
 
     def _budget(self, *, trivial: bool = False, rival: float = 0.0) -> TrainingBudget:
-        phase, steps = self.rules.final_phase, self.rules.training.steps
-        return self.rules.training_budget.budget(
-            self.use, final_phase=phase, max_steps=steps, trivial=trivial, rival=rival
-        )
+        budget, phase, steps = self.rules.training_budget.budget, self.rules.final_phase, self.rules.training.steps
+        return budget(self.use, final_phase=phase, max_steps=steps, trivial=trivial, rival=rival)
 
     def _rival(self, parent: Individual) -> float:
         """Return the accuracy that a child races against; the parent's fitness may be something else."""
@@ -158,10 +176,11 @@ class Reproduction:
             tests.append(self.limits.affordable(budget, limits.child_steps, self.population, parent))
         if limits.redraw:
             tests.append(self.limits.within(limits))
+            if limits.is_slow(self.population.read_result(parent).metrics.get("milliseconds")):
+                tests.append(self.limits.smaller_than(self._dna(parent)))
         return lambda child: all(test(child) for test in tests)
 
-    def _second_parent(self, first: Individual) -> Individual | None:
-        """Return the winner of another tournament if this child is to have two parents."""
+    def _second_parent(self, first: Individual) -> Parent | None:
         breeding = self.rules.breeding
         if breeding.recombination == "off" or self.rng.random() >= breeding.recombination_odds:
             return None
@@ -169,14 +188,14 @@ class Reproduction:
             for _ in range(DRAWS):
                 winner = draw_pair(self.population, self.rules.selection, self.rng).better
                 if winner.id != first.id and not self.weight_reset.applies_to(winner):
-                    return winner
+                    with suppress(MissingLayerError):
+                        return self.parent(winner)
         return None
 
     def _child_of_two(self, dnas: tuple[DNA, DNA], is_allowed: IsAllowed) -> Offspring | None:
-        """Return a child of two parents, or None if these two cannot have one that is allowed."""
         try:
             child = recombined(dnas, self.rules.breeding, self.rng.getrandbits(63), self.limits.image)
-        except MutationError:
+        except (MutationError, LayerError):
             return None
         return child if is_allowed(child.dna) else None
 
@@ -184,11 +203,8 @@ class Reproduction:
 def allowed_child(
     dna: DNA, breeding: Breeding, rng: Random, is_allowed: IsAllowed, image: Shape | None = None
 ) -> Offspring | None:
-    """Return a mutated child that is allowed, or None if none is found.
-
-    Differs from the paper if a child is not allowed: the mutation is drawn again, of the same kind if possible.
-    Otherwise growth would give way to mutations that cost nothing.
-    """
+    """Return a mutated child that is allowed, or None. Differs from the paper if a child is not allowed: the mutation
+    is drawn again, of the same kind if possible; otherwise growth would give way to mutations that cost nothing."""
     wanted, found = None, None
     for _ in range(REDRAWS):
         child = mutated(dna, breeding, rng.getrandbits(63), image)
@@ -209,7 +225,8 @@ def mutated(dna: DNA, breeding: Breeding, seed: int, image: Shape | None = None)
         name, dna = mutate(dna, rng, odds)
         names.append(name)
     if breeding.width_step > 1 and image is not None:
-        dna = in_steps(dna, parent, image, breeding.width_step)
+        with suppress(LayerError):  # its evaluation fails with the reason
+            dna = in_steps(dna, parent, image, breeding.width_step)
     return Offspring(drifted(dna, odds, rng) if evolving and odds else dna, tuple(names), seed)
 
 

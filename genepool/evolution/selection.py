@@ -10,8 +10,7 @@ from genepool.errors import PopulationTooSmallError
 from genepool.population import Individual, Population, State
 from genepool.registry import Registry
 
-DRAWS = 20
-"""Pairs drawn in a row before a worker concludes that all other individuals are in training."""
+DRAWS = 20  # pairs drawn in a row before a worker concludes that all other individuals are in training
 
 
 class Pair(NamedTuple):

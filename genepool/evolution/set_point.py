@@ -30,12 +30,10 @@ def paper(census: Census, wanted: int, rng: Random) -> Decision:
 
 @SET_POINTS.register("damped")
 def damped(census: Census, wanted: int, rng: Random) -> Decision:
-    """Differs from the paper: one death and one birth per step; one of them is omitted with a small probability.
-
-    With listings that are seconds old, as on a network file system, all workers see the same surplus and, by the
-    paper's rule, all of them kill: the size then oscillates by hundreds. Here the expected correction of all workers
-    together is the surplus itself. The number of workers is about the number of individuals in training.
-    """
+    """Differs from the paper: one death and one birth per step; one of them is omitted with a small probability. With
+    listings that are seconds old, as on a network file system, all workers see the same surplus and, by the paper's
+    rule, all of them kill: the size then oscillates by hundreds. Here the expected correction of all workers together
+    is the surplus itself. The number of workers is about the number of individuals in training."""
     surplus = census.living - wanted
     workers = census.training + 1
     if rng.random() >= min(1.0, abs(surplus) / workers):

@@ -18,12 +18,9 @@ from genepool.population import WEIGHTS, Birth, Checkpoint, Individual, Populati
 
 log = logging.getLogger(__name__)
 
-SHORTEST = 0.25
-"""Seconds; a shorter training is not worth starting."""
-CHECK_EVERY = 0.5
-"""Seconds between two checks, during a training, for a reason to stop."""
-LONGEST_WAIT = 30.0
-"""Seconds between two attempts on a disk that is full or fails."""
+SHORTEST = 0.25  # seconds; a shorter training is not worth starting
+CHECK_EVERY = 0.5  # seconds between two checks, during a training, for a reason to stop
+LONGEST_WAIT = 30.0  # seconds between two attempts on a disk that is full or fails
 
 
 class Job(NamedTuple):
@@ -117,7 +114,6 @@ class Trainer:
                 self.wait_for_storage(error)
 
     def wait_for_storage(self, error: StorageError) -> None:
-        """Wait before the next attempt on a full or failing disk, longer after each failure in a row."""
         self._failures += 1
         wait = min(LONGEST_WAIT, 0.1 * 2**self._failures)
         log.warning("%s Trying again in %.1f s.", error, wait)

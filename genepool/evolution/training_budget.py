@@ -14,29 +14,27 @@ from msgspec.structs import replace
 
 from genepool.evaluation import AS_CONFIGURED, Race, TrainingBudget
 from genepool.evolution.budget import BudgetUse
-from genepool.evolution.final_phase import FinalPhase
+from genepool.evolution.departures import FinalPhase
 from genepool.evolution.training import SHORTEST
 
-TRIVIAL = 0.1
-"""The budget of a trivial network, as a fraction of the usual one."""
+TRIVIAL = 0.1  # budget of a trivial network, as a fraction of the usual one
 SAFETY, ENOUGH = 0.92, 15.0
 """A last training that does not end in time is worth nothing, so it gets this fraction of the time that is left, or
 all but this many seconds, whichever is longer."""
-LONGER = 1.5
-"""The factor for the rest of a training that clearly wins its race, if the budget has room."""
+LONGER = 1.5  # factor for the rest of a training that clearly wins its race, if the budget has room
 
 
 class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules that give each training its budget; by default every training is as the settings say."""
 
     share: Annotated[float, Meta(gt=0, le=1)] | None = None
-    """Differs from the paper if given: the time of an individual as a share of the time elapsed, instead of a fixed
-    number of steps."""
+    """Differs from the paper if given: an individual's time as a share of the time elapsed, not a number of steps."""
     first_share: Annotated[float, Meta(ge=0, le=1)] = 0.02
     """With `share`: the least time of an individual, as a share of the whole budget."""
+    min_steps: Annotated[int, Meta(ge=1, le=10**6)] = 40
+    """With `share`: the fewest steps of an individual, however slow they are."""
     early_crop: Annotated[float, Meta(ge=0.2, le=1)] = 1.0
-    """Differs from the paper if it is not 1: side of the crops in the first half of the budget, as a share of the
-    image's."""
+    """Differs from the paper if it is not 1: side of crops in the budget's first half, as a share of the image's."""
     cooling: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Differs from the paper if it is not 0: the share by which learning rates have fallen when the budget is spent."""
     racing: Annotated[float, Meta(gt=0, le=0.95)] | None = None
@@ -53,10 +51,8 @@ class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
         rival: float = 0.0,
     ) -> TrainingBudget:
         """Return the budget of an individual that is born now; a trivial network has almost nothing to learn.
-
         `max_steps` does not hold in the final phase. If `rival`, the parent's accuracy, is given, the training may be a
-        race; not in the final phase, when there is no better use for the time.
-        """
+        race; not in the final phase, when there is no better use for the time."""
         budget = self._time(use, final_phase, max_steps, trivial)
         if self.racing is None or not rival or final_phase.has_begun(use):
             return budget
@@ -73,6 +69,7 @@ class TrainingBudgetRules(msgspec.Struct, frozen=True, kw_only=True):
             wanted = min(wanted, use.left - final_phase.share * use.total)
         budget = TrainingBudget(
             max_steps=0 if final else max_steps,
+            min_steps=self.min_steps,
             crop=self.early_crop if use.fraction < 0.5 else 1.0,
             learning_rate_factor=round(1.0 - self.cooling * use.fraction, 4),
         )

@@ -12,33 +12,29 @@ from typing import Literal
 
 import msgspec
 
-from genepool.errors import PopulationTooSmallError, StepAbandoned, StorageError
+from genepool.errors import MissingLayerError, PopulationTooSmallError, StepAbandoned, StorageError, shown
 from genepool.evaluation import Evaluators, Limits, Training
 from genepool.evolution.child_limits import ChildLimits
-from genepool.evolution.departures import Orphans
-from genepool.evolution.final_phase import FinalPhase, FinalTraining
+from genepool.evolution.departures import FinalPhase, FinalTraining, Orphans
 from genepool.evolution.reproduction import Breeding, Founder, Reproduction
 from genepool.evolution.selection import Selection, draw_pair, tournament
 from genepool.evolution.set_point import Decision, SetPoint, damped, floor
 from genepool.evolution.training import Job, Surroundings, Trainer
 from genepool.evolution.training_budget import TrainingBudgetRules
-from genepool.population import Census, Population
+from genepool.population import Population
 
 log = logging.getLogger(__name__)
 
-Founders = Literal["population", "two"]
-"""How many first individuals an experiment begins with."""
-BUSY_PAUSE = 0.05
-"""Seconds that a worker waits if there is neither room for a birth nor anyone who may die."""
-IDLE_PAUSE = 0.5
-"""Seconds that a worker which cannot reproduce waits before it looks for orphans again."""
+Founders = Literal["population", "two"]  # how many first individuals an experiment begins with
+BUSY_PAUSE = 0.05  # seconds that a worker waits if there is neither room for a birth nor anyone who may die
+IDLE_PAUSE = 0.5  # seconds that a worker which cannot reproduce waits before it looks for orphans again
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules in force. Re-read before every step, because settings can change during a run."""
 
     version: int = 1
-    """The version of the settings that genepool.experiment.rules made them from."""
+    """The version of the settings that they were made from."""
     population_size: int = 1000
     founders: Founders = "population"
     selection: Selection = tournament
@@ -75,6 +71,7 @@ class Worker:
         self._limits, self._founder = limits, founder
         self.trainer = Trainer(population, evaluator, surroundings, founder.weights if founder else None)
         self._steps = 0
+        self._reported: set[str] = set()
         self._is_founding = True
         """Whether first individuals may be missing; once false, it stays so."""
 
@@ -91,6 +88,9 @@ class Worker:
                 self.trainer.storage_works()
             except StorageError as error:
                 self.trainer.wait_for_storage(error)
+            except MissingLayerError as error:
+                self._report(error)
+                self.surroundings.sleep(BUSY_PAUSE)
             except StepAbandoned as error:
                 log.debug("step abandoned: %s", error)
         return reason
@@ -121,16 +121,28 @@ class Worker:
         census = self.population.census()
         decision = self.rules.set_point(census, self.rules.population_size, self.rng)
         if decision.kill and not self._enough_alive():
-            decision = self._without_death(decision, census)
+            # No birth takes the place of a death that does not happen.
+            decision = Decision(False, decision.reproduce and census.living < self.rules.population_size)
+        # First, so that no individual dies in a step whose winner this worker cannot reproduce.
+        parent = reproduction.parent(better) if decision.reproduce else None
         if decision.kill:
             self.population.kill(worse)
-        if decision.reproduce:
-            self.train(reproduction.child_of(better))
+        if parent is not None:
+            self.train(reproduction.child_of(parent))
         elif not decision.kill:
             self.surroundings.sleep(BUSY_PAUSE)
 
     def train(self, job: Job) -> None:
         self.trainer.train(job, self.rules.training.checkpoint_every)
+
+    def _report(self, missing: MissingLayerError) -> None:
+        """Log once per kind that individuals are left to other workers."""
+        for kind in sorted(set(missing.kinds) - self._reported):
+            log.warning(
+                "This worker lacks the layer '%s' and leaves individuals that have it to other workers; start one with "
+                "--plugin to have them reproduced and trained.", shown(kind),
+            )  # fmt: skip
+        self._reported.update(missing.kinds)
 
     def _reproduction(self) -> Reproduction:
         use = self.surroundings.budget_use()
@@ -138,7 +150,7 @@ class Worker:
 
     def _departs_from_the_paper(self, reproduction: Reproduction) -> bool:
         """Whether this step was spent on something that the paper's algorithm does not have."""
-        if Orphans(self.population, self.rng, self.trainer.evaluator).handled(self.train):
+        if Orphans(self.population, self.rng, self.trainer.evaluator, self._report).handled(self.train):
             return True
         if not self.rules.can_reproduce:
             self.surroundings.sleep(IDLE_PAUSE)
@@ -147,11 +159,9 @@ class Worker:
         return final.handled(self.train)
 
     def _lacks_founders(self) -> bool:
-        """Whether the experiment still begins: "with a population of simple individuals" (the paper's text).
-
-        It has begun once the population was complete, a child was born or an individual has ended. Dead ones leave a
-        fossil, but reading all fossils of a long experiment takes time, so a living child is looked for first.
-        """
+        """Whether the experiment still begins: "with a population of simple individuals" (the paper's text). It has
+        begun once the population was complete, a child was born or an individual has ended. Dead ones leave a fossil,
+        but reading all fossils of a long experiment takes time, so a living child is looked for first."""
         if not self._is_founding or self.rules.founders == "two":
             return False
         census = self.population.census(fresh=True)
@@ -163,13 +173,7 @@ class Worker:
         )
         return self._is_founding
 
-    def _without_death(self, decision: Decision, census: Census) -> Decision:
-        """The decision if no individual may die: no birth takes the place of a death that does not happen."""
-        room = census.living < self.rules.population_size
-        return Decision(kill=False, reproduce=decision.reproduce and room)
-
     def _add_first_individual(self, reproduction: Reproduction) -> None:
-        """Add a first individual, or wait if enough are in training already."""
         if self.population.census(fresh=True).living >= self.rules.population_size:
             self.surroundings.sleep(BUSY_PAUSE)
         else:

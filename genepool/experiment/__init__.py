@@ -2,9 +2,9 @@
 
 experiment      the directory: create, open, set, run, read
 opening         opening or creating an experiment from a request of a command
-rules           the rules in force, from the settings
-versions        the history of the settings
+versions        the history of the settings, and the rules in force
 start           the network that an experiment starts from
+pretrained      a network with weights fitted to other images
 stopping        when workers stop
 worker_process  one worker in its process
 best            the best network: tested, kept, exported
@@ -20,24 +20,23 @@ from genepool.experiment.best import (
     choose_best,
     measure_test_accuracy,
     measured_accuracies,
-    measured_before,
     model_to_export,
 )
 from genepool.experiment.ensemble import Ensemble, check_same_data, make_ensemble
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.migration import Migrant, migrate
 from genepool.experiment.opening import ExperimentRequest, open_experiment
+from genepool.experiment.pretrained import Beginning, beginning
 from genepool.experiment.replay import Repeated, measure_repeated, replay
-from genepool.experiment.rules import CurrentRules
 from genepool.experiment.start import Start, find_start, from_model
 from genepool.experiment.stopping import Accounts, StopCondition
 from genepool.experiment.tracking import Tracking
-from genepool.experiment.versions import annotations_of, settings_changes
+from genepool.experiment.versions import CurrentRules, annotations_of, settings_changes
 from genepool.experiment.worker_process import run_worker
 
 __all__ = [
     "Experiment", "ExperimentRequest", "open_experiment", "CurrentRules", "annotations_of", "settings_changes", "Start",
-    "find_start", "from_model", "Accounts", "StopCondition", "run_worker", "BestNetwork", "best_network", "choose_best",
-    "measured_before", "measured_accuracies", "measure_test_accuracy", "model_to_export", "Ensemble", "check_same_data",
-    "make_ensemble", "Migrant", "migrate", "Repeated", "measure_repeated", "replay", "Tracking",
+    "find_start", "from_model", "Beginning", "beginning", "Accounts", "StopCondition", "run_worker", "BestNetwork",
+    "best_network", "choose_best", "measured_accuracies", "measure_test_accuracy", "model_to_export", "Ensemble",
+    "check_same_data", "make_ensemble", "Migrant", "migrate", "Repeated", "measure_repeated", "replay", "Tracking",
 ]  # fmt: skip

@@ -1,17 +1,12 @@
-"""The best network of an experiment: tested once, kept with its weights, or prepared for export.
-
-    <experiment>/best/
-      dna.json, weights.safetensors     the network
-      best.json                         facts about it, including its test accuracy
-      tests.json                        all test accuracies that were measured, by ID
-
-Workers never read these files.
+"""The best network of an experiment: tested once, kept with its weights, or prepared for export. `<experiment>/best/`
+has the network (dna.json, weights.safetensors), facts about it, including its test accuracy (best.json), and all test
+accuracies that were measured, by ID (tests.json).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +15,17 @@ import msgspec
 from genepool.analysis import History, Row, find, lineage
 from genepool.data import write_atomic
 from genepool.dna import codec, requirements
-from genepool.errors import ConcurrencyError, DataError, ExportError, StorageError, shown
+from genepool.errors import (
+    ConcurrencyError,
+    DataError,
+    ExportError,
+    LayerError,
+    MissingLayerError,
+    StorageError,
+    shown,
+)
 from genepool.experiment.experiment import Experiment
+from genepool.layers import blaming
 
 if TYPE_CHECKING:
     from genepool.data import Dataset, Source
@@ -34,26 +38,20 @@ class BestNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """The best individual. The keys of its JSON form are documented."""
 
     id: str
-    fitness: float
-    """What it was chosen by."""
-    accuracy: float | None = None
-    """Its validation accuracy; None in old files, where it equals the fitness."""
-    test_accuracy: float | None
-    """None if it was not measured."""
+    fitness: float  # what it was chosen by
+    accuracy: float | None = None  # its validation accuracy; None in old files, where it equals the fitness
+    test_accuracy: float | None  # None if it was not measured
     parameters: int
     network: str
     learning_rate: float
-    individuals: int
-    """The number of individuals that the experiment has trained."""
-    flops: int
-    """The FLOPs that the experiment has spent."""
+    body_rate: float = 1.0  # the learning rate of all layers but the classifier, as a fraction of it
+    individuals: int  # number of individuals that the experiment has trained
+    flops: int  # FLOPs that the experiment has spent
     seconds: float
-    weights: str
-    """The path of the weights file."""
-    flops_image: int = 0
-    """The FLOPs of a forward pass for one image."""
-    milliseconds: float | None = None
-    """The inference time for one image; None if it was not measured."""
+    weights: str  # path of the weights file
+    flops_image: int = 0  # FLOPs of a forward pass for one image
+    milliseconds: float | None = None  # inference time for one image; None if it was not measured
+    untested: str | None = None  # why its test accuracy could not be measured
 
     @property
     def validation_accuracy(self) -> float:
@@ -61,25 +59,27 @@ class BestNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_best(experiment: Experiment, history: History) -> Row:
-    """Return the living individual with the highest fitness."""
     if (best := history.best()) is None:
         raise DataError(f"No individual in '{shown(experiment.path)}' is alive yet; let it run for a while.")
     return best
 
 
 def best_network(experiment: Experiment, *, source: Source | None = None, device: str = "cpu") -> BestNetwork:
-    """Choose the best individual, keep a copy of its network and return the facts about it.
-
-    With a source, its test accuracy is measured, unless that was done before: once, and only for the chosen one.
-    """
+    """Choose the best individual, keep a copy of its network and return the facts about it. With a source, its test
+    accuracy is measured, unless that was done before: once, and only for the chosen one. It stays unknown in a process
+    that lacks a kind of the network's layers."""
     history = experiment.history()
     row = choose_best(experiment, history)
-    test_accuracy = measured_before(experiment, row.id)
+    test_accuracy = measured_accuracies(experiment).get(row.id)
     if (weights := experiment.view().weights(row.individual)) is None:
         raise DataError(f"The weights of the best individual, {row.id}, are gone; run `genepool check`.")
+    untested = None
     if test_accuracy is None and source is not None:
-        test_accuracy = measure_test_accuracy(experiment, row, weights, source, device)
-        remember_test(experiment, row.id, test_accuracy)
+        try:
+            test_accuracy = measure_test_accuracy(experiment, row, weights, source, device)
+            remember_test(experiment, row.id, test_accuracy)
+        except (MissingLayerError, LayerError) as error:
+            untested = str(error)
     spent = history.spending()
     found = BestNetwork(
         id=row.id,
@@ -89,24 +89,24 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
         parameters=row.evaluation.parameters,
         network=row.dna.in_a_line(),
         learning_rate=row.dna.learning_rate,
+        body_rate=row.dna.body_rate,
         individuals=spent.individuals,
         flops=spent.flops,
         seconds=spent.seconds,
         weights=str(experiment.path / FOLDER / "weights.safetensors"),
         flops_image=row.evaluation.flops_image,
         milliseconds=row.evaluation.milliseconds,
+        untested=untested,
     )
-    _keep(experiment.path / FOLDER, row, weights, found)
+    with _writing_into(experiment.path / FOLDER) as folder:
+        write_atomic(folder / "weights.safetensors", weights)
+        write_atomic(folder / "dna.json", codec.encode(row.dna).encode())
+        # Last, because it names the individual that the other files belong to.
+        write_atomic(folder / "best.json", msgspec.json.format(msgspec.json.encode(found), indent=2))
     return found
 
 
-def measured_before(experiment: Experiment, identity: str) -> float | None:
-    """Return the test accuracy of that individual if it was measured."""
-    return measured_accuracies(experiment).get(identity)
-
-
 def measured_accuracies(experiment: Experiment) -> dict[str, float]:
-    """Return all test accuracies that were measured, by ID."""
     found, folder = {}, experiment.path / FOLDER
     with suppress(OSError, msgspec.MsgspecError):
         best = msgspec.json.decode((folder / "best.json").read_bytes(), type=BestNetwork)
@@ -117,43 +117,35 @@ def measured_accuracies(experiment: Experiment) -> dict[str, float]:
 
 
 def remember_test(experiment: Experiment, identity: str, accuracy: float) -> None:
-    """Add a test accuracy to those that were measured."""
-    folder = experiment.path / FOLDER
     everything = {**measured_accuracies(experiment), identity: accuracy}
+    with _writing_into(experiment.path / FOLDER) as folder:
+        write_atomic(folder / TESTS, msgspec.json.format(msgspec.json.encode(everything), indent=2))
+
+
+@contextmanager
+def _writing_into(folder: Path) -> Iterator[Path]:
     try:
         folder.mkdir(exist_ok=True)
-        write_atomic(folder / TESTS, msgspec.json.format(msgspec.json.encode(everything), indent=2))
+        yield folder
     except OSError as error:
-        raise _not_kept(folder, error) from None
+        reason = error.strerror or error
+        raise StorageError(f"The best network cannot be kept in '{shown(folder)}': {reason}.") from None
 
 
 def measure_test_accuracy(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
     """Measure the test accuracy of an individual with these weights. Workers never call this."""
+    row.dna.require_kinds()
     from genepool.data import prepare
     from genepool.nn import TorchEvaluator, choose_device, from_bytes, inherit_weights, test_accuracy
 
     data = prepare(source)
     settings = experiment.settings(row.birth.settings_version)
     evaluator = TorchEvaluator(data, settings.training, settings.limits, choose_device(device))
-    model = evaluator.unfold(row.dna, seed=0)
-    if inherit_weights(model, from_bytes(weights)).fresh:
-        raise DataError(f"The weights of individual {row.id} do not fit its DNA; run `genepool check`.")
-    return test_accuracy(model, source, data, evaluator.normalise)
-
-
-def _keep(folder: Path, row: Row, weights: bytes, found: BestNetwork) -> None:
-    """Write `best.json` last: it names the individual that the other files belong to."""
-    try:
-        folder.mkdir(exist_ok=True)
-        write_atomic(folder / "weights.safetensors", weights)
-        write_atomic(folder / "dna.json", codec.encode(row.dna).encode())
-        write_atomic(folder / "best.json", msgspec.json.format(msgspec.json.encode(found), indent=2))
-    except OSError as error:
-        raise _not_kept(folder, error) from None
-
-
-def _not_kept(folder: Path, error: OSError) -> StorageError:
-    return StorageError(f"The best network cannot be kept in '{shown(folder)}': {error.strerror or error}.")
+    with blaming(row.dna.layers):
+        model = evaluator.unfold(row.dna, seed=0)
+        if inherit_weights(model, from_bytes(weights)).fresh:
+            raise DataError(f"The weights of individual {row.id} do not fit its DNA; run `genepool check`.")
+        return test_accuracy(model, source, data, evaluator.normalise)
 
 
 def model_to_export(
@@ -175,7 +167,7 @@ def model_to_export(
         **data.image._asdict(),
         mean=data.mean,
         std=data.std,
-        test_accuracy=measured_before(experiment, rows[0].id) if len(rows) == 1 else None,
+        test_accuracy=measured_accuracies(experiment).get(rows[0].id) if len(rows) == 1 else None,
         members=tuple(_member(history, row, data) for row in rows),
         search=Search(individuals=spent.individuals, flops=spent.flops, seconds=spent.seconds),
     )
@@ -192,7 +184,6 @@ def model_to_export(
 
 
 def weights_of(experiment: Experiment, row: Row) -> bytes | None:
-    """Return the weights of an individual; None if they do not exist or are gone."""
     with suppress(ConcurrencyError):  # it has been collected
         return experiment.view().weights(row.individual) if row.result is not None else None
     return None

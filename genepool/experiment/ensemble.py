@@ -1,7 +1,6 @@
-"""The best networks of several populations as one model, without further training.
-
-The paper ensembles the top 2 models of each population by validation accuracy and takes a majority vote. The exported
-model averages probabilities, like every exported ensemble; both are measured.
+"""The best networks of several populations as one model, without further training. The paper ensembles the top 2 models
+of each population by validation accuracy and takes a majority vote. The exported model averages probabilities, like
+every exported ensemble; both are measured.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from genepool.data import Dataset, Source
     from genepool.export import ModelToExport
 
-Answers = NDArray[np.float32]
-"""Probabilities (networks, images, classes)."""
+Answers = NDArray[np.float32]  # probabilities (networks, images, classes)
 
 
 def majority(answers: Answers) -> NDArray[np.int64]:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 from genepool.analysis import History, Observer, Terms, front, lineage, status_of
-from genepool.errors import ConcurrencyError, DataError, PopulationFormatError, SettingsError, StorageError, shown
+from genepool.dna import decode
+from genepool.errors import (
+    ConcurrencyError,
+    DataError,
+    InvalidDNAError,
+    PopulationFormatError,
+    SettingsError,
+    StorageError,
+    shown,
+)
 from genepool.evaluation import Evaluator, Evaluators
 from genepool.evolution import ChildLimits, Founder, Spending, Surroundings, Worker, child_limits_for
-from genepool.experiment.rules import CurrentRules, check_names, lacking_rules
 from genepool.experiment.start import Start, keep, recall
 from genepool.experiment.stopping import StopCondition
-from genepool.experiment.versions import VersionedSettings
+from genepool.experiment.versions import CurrentRules, VersionedSettings, check_names, lacking_rules
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State, is_available, read_manifest
 from genepool.registry import load
 from genepool.settings import Settings, changed, fixed_and_tunable, from_values, to_values
@@ -33,11 +42,11 @@ class Experiment(VersionedSettings):
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], settings: Settings, start: Start | None = None) -> Experiment:
-        """Create an experiment, or open the one that is there if it has the same fixed settings.
-
-        With a start (genepool.experiment.start) its first individuals are that network instead of the trivial one.
-        """
+        """Create an experiment, or open the one that is there if it has the same fixed settings. With a start its first
+        individuals are that network instead of the trivial one."""
         path = Path(path)
+        if start is not None:
+            start.dna.require_kinds()
         settings = from_values(to_values(settings))  # structs made in Python are unchecked
         if start is not None:
             settings = changed(settings, {"experiment.start": start.setting})
@@ -74,6 +83,25 @@ class Experiment(VersionedSettings):
                 f"The settings of '{shown(self.path)}' name {' and '.join(lacking)}, which this process does not have; "
                 "give the plugin with --plugin, or change the setting with `genepool set`."
             )
+        if kinds := self._lacking_layers():
+            raise SettingsError(
+                f"All networks of '{shown(self.path)}' have layers that this process does not have (such as "
+                f"'{shown(kinds[0])}'); give the plugin with --plugin."
+            )
+
+    def _lacking_layers(self) -> tuple[str, ...]:
+        """The kinds of layers that this process lacks, if no living individual can be reproduced without them."""
+        if founder := self.founder():
+            return founder.dna.missing_kinds
+        view, kinds = self.view(), set[str]()
+        for individual in view.snapshot():
+            if individual.state is State.ALIVE:
+                with suppress(ConcurrencyError, DataError, InvalidDNAError):  # collected or damaged meanwhile
+                    lacking = decode(bytes(view.read_birth(individual).dna)).missing_kinds
+                    if not lacking:
+                        return ()
+                    kinds.update(lacking)
+        return tuple(sorted(kinds))
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -156,11 +184,9 @@ class Experiment(VersionedSettings):
         look: Callable[[], None] = lambda: None,
         every: float = 0.5,
     ) -> None:
-        """Evolve on this machine, in worker processes, until the budget in the settings is spent.
-
-        `look` is called every so many seconds. An exception from it and Ctrl-C end the run; trainings are handed over,
-        so nothing is lost. The other arguments are those of `pool`.
-        """
+        """Evolve on this machine, in worker processes, until the budget in the settings is spent. `look` is called
+        every so many seconds. An exception from it and Ctrl-C end the run; trainings are handed over, so nothing is
+        lost. The other arguments are those of `pool`."""
         from genepool.data import prepare
 
         plugins = tuple(plugins)
@@ -180,11 +206,9 @@ class Experiment(VersionedSettings):
         ray: RayOptions | None = None,
         share: PoolShare = PoolShare(),  # noqa: B008 - a frozen value
     ) -> WorkerPool:
-        """Workers for this experiment, on this machine or on a Ray cluster; none is started yet.
-
-        Each may use `memory` bytes, by default an equal share of what is free. Plugins are modules or .py files.
-        Several pools that run side by side each have a share.
-        """
+        """Workers for this experiment, on this machine or on a Ray cluster; none is started yet. Each may use `memory`
+        bytes, by default an equal share of what is free. Plugins are modules or .py files. Several pools that run side
+        by side each have a share."""
         settings = self.settings()
         options = PoolOptions(
             directory=self.path,

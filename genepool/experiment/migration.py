@@ -1,7 +1,4 @@
-"""Migration: copies of the best individuals of one population in another, with weights, lineage and a new fitness.
-
-The paper names it as a promise of evolution: improvements can be merged "even if they come from other populations".
-"""
+"""Migration: copies of the best individuals of one population in another, with weights, lineage and a new fitness."""
 
 from __future__ import annotations
 
@@ -19,21 +16,15 @@ from genepool.population import WEIGHTS, Birth, DirectoryPopulation, Files, Stat
 
 
 class Migrant(NamedTuple):
-    """An individual that has been copied."""
-
-    former: str
-    """Its ID in the population that it came from."""
+    former: str  # its ID in the population that it came from
     id: str
     home_fitness: float
-    fitness: float
-    """Its fitness on the validation images of its new population."""
+    fitness: float  # its fitness on the validation images of its new population
 
 
 def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | None, device: str) -> list[Migrant]:
-    """Put copies of the best living individuals into another population, which may be evolving.
-
-    They are created and finished like children, so workers need not be informed. Their fitness is measured again.
-    """
+    """Put copies of the best living individuals into another population, which may be evolving. They are created and
+    finished like children, so workers need not be informed. Their fitness is measured again."""
     if home.manifest.uuid == abroad.manifest.uuid:
         raise SettingsError(f"'{shown(home.path)}' and '{shown(abroad.path)}' are the same experiment; give two.")
     data = _common_data(home, abroad, data_dir)
@@ -55,7 +46,6 @@ def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | No
 
 
 def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) -> images.Dataset:
-    """Return the images of the new population; shape and classes must be those of the old one."""
     here, there = (images.prepare(experiment.source(data_dir)) for experiment in (home, abroad))
     for noun, one, other in (
         ("images of", "x".join(map(str, here.image)), "x".join(map(str, there.image))),

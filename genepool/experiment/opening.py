@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,7 +12,7 @@ from genepool import data as images
 from genepool import settings as names
 from genepool.errors import SettingsError
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.start import Start, find_start, require_fit
+from genepool.experiment.pretrained import beginning
 from genepool.settings import Settings
 
 Progress = Callable[..., None]
@@ -22,28 +22,22 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment as a user describes it."""
 
     directory: Path
-    preset: str | None = None
-    """The settings of a new experiment; None: laptop."""
-    config: Path | None = None
-    """A TOML file of settings that differ."""
-    changes: dict[str, Any] = {}
-    """Settings by name (`section.name`)."""
-    assignments: tuple[str, ...] = ()
-    """The same as NAME=VALUE; they win over `changes`, which win over the file."""
-    start: str | None = None
-    """The network to start from, as genepool.experiment.start finds it."""
+    preset: str | None = None  # settings of a new experiment; None: laptop, or finetune for a pretrained network
+    config: Path | None = None  # a TOML file of settings that differ
+    changes: dict[str, Any] = {}  # settings by name (`section.name`)
+    assignments: tuple[str, ...] = ()  # the same as NAME=VALUE; they win over `changes`, which win over the file
+    start: str | None = None  # network to start from, as genepool.experiment.start finds it
     data_dir: Path | None = None
 
     @property
     def exists(self) -> bool:
-        """Whether the directory holds an experiment already."""
         return (self.directory / "experiment.json").exists()
 
-    def settings(self) -> Settings:
-        """The settings in force, or the preset's, with the user's changes."""
+    def settings(self, default: str = "laptop") -> Settings:
+        """The settings; `default` is the preset of a new experiment if none was given."""
         if self.exists and self.preset is not None:
             raise SettingsError(f"'{self.directory}' exists and keeps its settings; leave --preset out, or use --set.")
-        base = Experiment.open(self.directory).settings() if self.exists else names.preset(self.preset or "laptop")
+        base = Experiment.open(self.directory).settings() if self.exists else names.preset(self.preset or default)
         return names.override(names.changed(base, self._changes()), self.assignments)
 
     def _changes(self) -> dict[str, Any]:
@@ -57,23 +51,31 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True):
         return {**(names.flat(names.read_toml(self.config)) if self.config else {}), **given}
 
 
-def open_experiment(
-    request: ExperimentRequest, *, prepare: bool, progress: Progress
-) -> tuple[Experiment, images.Source]:
-    """Open or create the experiment, after checking that its images exist and that workers could evolve it.
+class Opened(NamedTuple):
+    experiment: Experiment
+    source: images.Source
+    note: str = ""  # what was chosen for the network that it starts from
 
-    With `prepare` the images are prepared here: once, and not by all workers at the same time.
-    """
+
+def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Progress) -> Opened:
+    """Open or create the experiment, after checking that its images exist and that workers could evolve it. With
+    `prepare` the images are prepared here: once, and not by all workers at the same time."""
     settings = request.settings()
-    if not request.exists:
+    start, note = None, ""
+    if request.start is not None:
+        first = Experiment.open(request.directory).settings(1) if request.exists else None
+        settings, start, note = beginning(
+            request.start, request.settings, lambda chosen: chosen.data.open(request.data_dir, progress), first
+        )
+    elif not request.exists:
         _images(settings, request.data_dir, prepare, progress)  # before a directory is made that is of no use
-    if request.start is not None or not request.exists:
-        experiment = Experiment.create(request.directory, settings, _start(request, settings, progress))
+    if start is not None or not request.exists:
+        experiment = Experiment.create(request.directory, settings, start)
     else:
         experiment = Experiment.open(request.directory)
         experiment.set(names.differences(experiment.settings(), settings))
     experiment.require_rules()
-    return experiment, _images(experiment.settings(), request.data_dir, prepare, progress)
+    return Opened(experiment, _images(experiment.settings(), request.data_dir, prepare, progress), note)
 
 
 def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: Progress) -> images.Source:
@@ -81,12 +83,3 @@ def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: 
     if prepare:
         images.prepare(source)
     return source
-
-
-def _start(request: ExperimentRequest, settings: Settings, progress: Progress) -> Start | None:
-    if request.start is None:
-        return None
-    data = images.prepare(settings.data.open(request.data_dir, progress))
-    start = find_start(request.start, data.channels)
-    require_fit(start, data)
-    return start

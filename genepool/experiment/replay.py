@@ -14,7 +14,7 @@ from genepool.evaluation import Evaluation, Evaluators, Trained, TrainingBudget,
 from genepool.evolution import UNCHANGED, Founder, mutated, recombined, training_budget_of
 from genepool.experiment.best import measure_test_accuracy, remember_test, weights_of
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.rules import lacking_mutations
+from genepool.experiment.versions import lacking_mutations
 from genepool.mutations import ADOPTION, FUSION, MIXTURE, MUTATIONS
 from genepool.settings import Settings
 
@@ -44,10 +44,8 @@ class Repeated(NamedTuple):
 def replay(
     experiment: Experiment, history: History, identity: str, evaluator: Evaluators, image: Shape | None = None
 ) -> Iterator[Repeated]:
-    """Yield every ancestor, parents first, each mutated and trained again from its repeated parents.
-
-    The shape of the images is needed if ancestors were fused or widths are rounded.
-    """
+    """Yield every ancestor, parents first, each mutated and trained again from its repeated parents. The shape of the
+    images is needed if ancestors were fused or widths are rounded."""
     done: dict[str, Repeated] = {}
     rows = _ancestry(history, identity)
     for number, row in enumerate(rows):
@@ -58,10 +56,8 @@ def replay(
 
 
 def measure_repeated(experiment: Experiment, link: Repeated, source: Source, device: str) -> float | None:
-    """Test an individual with its own weights or, if they are gone, with repeated ones that agree with the record.
-
-    The test accuracy is kept for reports; it is None if there are no such weights.
-    """
+    """Test an individual with its own weights or, if they are gone, with repeated ones that agree with the record. The
+    test accuracy is kept for reports; it is None if there are no such weights."""
     weights = weights_of(experiment, link.row)
     if weights is None and link.agrees:
         weights = link.trained.weights
@@ -86,7 +82,6 @@ def _repeat(
 
 
 def _as_recorded(budget: TrainingBudget, evaluation: Evaluation) -> TrainingBudget:
-    """Return the budget with the recorded number of steps, decisions and arithmetic."""
     budget = replace(budget, precision=evaluation.precision)
     if budget.race is not None:
         budget = replace(budget, race=replace(budget.race, verdict=evaluation.raced))
@@ -96,7 +91,7 @@ def _as_recorded(budget: TrainingBudget, evaluation: Evaluation) -> TrainingBudg
 def _dna(row: Row, parents: list[DNA], settings: Settings, founder: Founder | None, image: Shape | None) -> DNA:
     names, seed = row.birth.mutations, row.birth.mutation_seed
     if not parents:
-        return founder.dna if founder else initial(settings.breeding.learning_rate)
+        return founder.dna if founder else initial(settings.breeding.learning_rate, settings.breeding.body_rate)
     if not seed and all(name in UNCHANGED for name in names):  # a deliberate copy, not a mutation
         return parents[0]
     _require(row, settings)

@@ -1,11 +1,7 @@
 """The network that an experiment starts from, if it is not the trivial one: a DNA, possibly with weights.
 
-It is stored in the experiment's directory for all workers; the fixed setting `experiment.start` contains its digest:
-
-    <experiment>/start/
-      dna.json, weights.safetensors     the first individuals; the weights are optional
-
-Differs from the paper, whose experiments start from the trivial network, as all presets do.
+It is stored in `<experiment>/start/` (dna.json, and weights.safetensors if there are weights) for all workers; the
+fixed setting `experiment.start` contains its digest. Differs from the paper, which starts from the trivial network.
 """
 
 from __future__ import annotations
@@ -20,19 +16,20 @@ from genepool.dna import DNA, ZOO, Shape, codec, zoo
 from genepool.errors import DataError, StorageError, shown
 
 if TYPE_CHECKING:
-    from genepool.data import Dataset
+    from genepool.export import ForeignModel
 
 FOLDER = "start"
 
 
 class Start(NamedTuple):
-    origin: str
-    """For people to read."""
+    origin: str  # for people to read
     dna: DNA
     weights: bytes | None = None
-    image: Shape | None = None
-    classes: tuple[str, ...] = ()
-    """The classes that the weights were trained on."""
+    image: Shape | None = None  # the shape of the images that the weights were trained on
+    classes: tuple[str, ...] = ()  # their classes; empty if the file does not name them
+    outputs: int = 0  # the number of classes
+    mean: tuple[float, ...] | None = None  # what their channels are normalised by, on the scale 0..1
+    std: tuple[float, ...] | None = None
 
     @property
     def setting(self) -> str:
@@ -40,8 +37,9 @@ class Start(NamedTuple):
         return f"{self.origin} {_digest(codec.encode(self.dna).encode(), self.weights)}"
 
 
-def find_start(text: str, channels: int) -> Start:
-    """Find a network by its name in the zoo, in a file of DNA or in an exported model; nothing in a file is run."""
+def find_start(text: str, channels: int = 3) -> Start:
+    """Find a network by its name in the zoo, in a file of DNA, in an exported model or in a file of another program;
+    nothing in a file is run. `channels` is needed for the zoo."""
     if text in ZOO:
         return Start(text, zoo(text, channels))
     path = Path(text)
@@ -53,10 +51,30 @@ def find_start(text: str, channels: int) -> Start:
         )
     if not os.path.lexists(path):
         raise DataError(
-            f"There is no '{shown(text)}' to start from; give an exported model, a .json file of DNA, or one of "
-            f"{', '.join(ZOO)}."
+            f"There is no '{shown(text)}' to start from; give a model, a .json file of DNA, or one of {', '.join(ZOO)}."
         )
-    return from_model(path)
+    return from_file(path)
+
+
+def from_file(path: Path) -> Start:
+    """Read an exported model or a network from elsewhere."""
+    from genepool.export import is_foreign, read_foreign
+
+    return _from_foreign(path, read_foreign(path)) if is_foreign(path) else from_model(path)
+
+
+def _from_foreign(path: Path, model: ForeignModel) -> Start:
+    from genepool.nn import to_bytes
+
+    return Start(
+        shown(path.name),
+        model.dna,
+        to_bytes(model.tensors),
+        model.image,
+        outputs=model.classes,
+        mean=model.mean,
+        std=model.std,
+    )
 
 
 def from_model(path: Path, member: int | None = None) -> Start:
@@ -73,27 +91,19 @@ def from_model(path: Path, member: int | None = None) -> Start:
         weights = inheritable(facts, network, chosen - 1)
     except DataError as error:
         raise DataError(f"The model '{name}' cannot be used: {error}") from None
-    return Start(shown(path.name), facts.members[chosen - 1].decoded(), weights, facts.image, facts.classes)
-
-
-def require_fit(start: Start, data: Dataset) -> None:
-    """Check that weights fit the shape and classes of the images; a DNA alone fits all."""
-    if start.weights is None or (start.image, start.classes) == (data.image, data.classes):
-        return
-    here, there = _kind(data.image, data.classes), _kind(start.image, start.classes)
-    raise DataError(
-        f"'{shown(start.origin)}' was trained on {there}, but '{shown(data.name)}' has {here}; to start from its "
-        "architecture alone, extract the DNA with `genepool import` and give that."
+    return Start(
+        shown(path.name),
+        facts.members[chosen - 1].decoded(),
+        weights,
+        facts.image,
+        facts.classes,
+        len(facts.classes),
+        facts.mean,
+        facts.std,
     )
 
 
-def _kind(image: Shape | None, classes: tuple[str, ...]) -> str:
-    names = shown(", ".join(classes[:3])) + (", ..." if len(classes) > 3 else "")
-    return f"{'x'.join(map(str, image or ()))} images of {len(classes)} classes ({names})"
-
-
 def keep(start: Start, directory: Path) -> None:
-    """Write the network into the experiment's directory."""
     try:
         (directory / FOLDER).mkdir(exist_ok=True)
         write_atomic(directory / FOLDER / "dna.json", codec.encode(start.dna).encode())
@@ -104,7 +114,6 @@ def keep(start: Start, directory: Path) -> None:
 
 
 def recall(setting: str, directory: Path) -> Start:
-    """Read the network back and check that it has not changed."""
     folder = directory / FOLDER
     try:
         text = (folder / "dna.json").read_bytes()

@@ -19,15 +19,13 @@ from genepool.evolution import Budget, BudgetUse, Spending
 if TYPE_CHECKING:
     from genepool.experiment.experiment import Experiment
 
-SpentBy = Callable[[Interval], Spending]
-"""What an experiment has spent, including a run in progress."""
+SpentBy = Callable[[Interval], Spending]  # what an experiment has spent, including a run in progress
 
 
 class Accounts:
-    """What an experiment has spent, including a run that has not ended."""
+    """What an experiment has spent, including a run that has not ended; read at most once in `every` seconds."""
 
     def __init__(self, experiment: Experiment, every: float = 0.0) -> None:
-        """Read the records at most once in `every` seconds."""
         self._ledger = Ledger(experiment.view())
         self._every, self._next_look = every, 0.0
 
@@ -95,11 +93,9 @@ class StopCondition:
         return settings.budget.over(spent)
 
     def budget_use(self) -> BudgetUse:
-        """Return the use of the budget, from the latest look at what was spent."""
         looked, budget, spent = self._last
         return budget.use(msgspec.structs.replace(spent, seconds=spent.seconds + time.monotonic() - looked))
 
     def spent(self) -> Spending:
-        """What has been spent and reached, as far as is known."""
         self()
         return self._last[2]

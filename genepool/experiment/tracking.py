@@ -1,7 +1,4 @@
-"""Experiment trackers: the figures of a run, sent to TensorBoard or MLflow by the observing process.
-
-Workers are not involved. A tracker that fails is reported once, and the run continues without it.
-"""
+"""TensorBoard and MLflow: the observing process sends them the figures of a run. One that fails is reported once."""
 
 from __future__ import annotations
 
@@ -18,8 +15,7 @@ from genepool.registry import Registry
 
 log = logging.getLogger(__name__)
 
-EVERY = 5.0
-"""Seconds between two refreshes."""
+EVERY = 5.0  # seconds between two refreshes
 
 
 class Tracker(Protocol):
@@ -131,7 +127,6 @@ class Tracking:
         self._next = time.monotonic() + EVERY
 
     def end(self, best: Path | None = None, **figures: float) -> None:
-        """Send the last figures and the best model, if there is one."""
         self.look(at_once=True)
         if best is not None:
             self._each(lambda tracker: tracker.log(figures, len(self._sent)))

@@ -1,7 +1,4 @@
-"""One worker in one process: it opens the experiment, prepares its images, and evolves until it must stop.
-
-A pool decides where the process runs and, if there is no shared directory, where files and images come from.
-"""
+"""One worker in one process: it opens the experiment, prepares its images, and evolves until it must stop."""
 
 from __future__ import annotations
 
@@ -20,16 +17,14 @@ from genepool.experiment.stopping import Accounts, SpentBy, StopCondition
 from genepool.population import Files
 from genepool.workers import WorkerFunctions, WorkerOptions
 
-MOST_THREADS = 4
-"""The most threads for one training: batches of 50 do not keep many busy. Measured with two."""
+MOST_THREADS = 4  # at most, for one training: batches of 50 do not keep many busy; measured with two
 OWN_LOOK, REMOTE_LOOK = 0.0, 2.0
 """Seconds between two looks at what was spent: reading the records is cheap, a call over the network is not."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
-    stop_requested: bool
-    """It was stopped from outside; the budget may not be spent yet."""
+    stop_requested: bool  # it was stopped from outside; the budget may not be spent yet
 
 
 def run_worker(
@@ -92,7 +87,6 @@ def _right_images(experiment: Experiment, options: WorkerOptions) -> images.Data
 
 
 def functions_for(experiment: Experiment) -> WorkerFunctions:
-    """The functions that a pool on a cluster needs."""
     return WorkerFunctions(
         run=run_worker,
         digest=images_digest,
@@ -103,7 +97,6 @@ def functions_for(experiment: Experiment) -> WorkerFunctions:
 
 
 def wanted_workers(experiment: Experiment) -> int | None:
-    """The number of workers in the settings in force; None: as many as fit."""
     settings = experiment.settings()
     return settings.workers.number(settings.population.size)
 

@@ -10,11 +10,10 @@ import msgspec
 from torch import Tensor
 
 from genepool.dna import DNA, Requirements, Shape, codec, requirements
-from genepool.errors import DataError, GenepoolError, shown
+from genepool.errors import DataError, GenepoolError, MissingLayerError, shown
 
 FORMAT = 1
-MAX_MEMORY = 8 * 2**30
-"""The most bytes that a network from a file may need for one image."""
+MAX_MEMORY = 8 * 2**30  # the most bytes that a network from a file may need for one image
 MAX_CLASSES = 1_000_000
 
 
@@ -138,6 +137,8 @@ def _checked(facts: Facts) -> Facts:
         raise DataError("it has no valid image size, no classes or no network.")
     try:
         needed = max(needs.memory for needs in facts.requirements())
+    except MissingLayerError as error:
+        raise DataError(str(error).replace("The", "the", 1)) from None
     except GenepoolError as error:
         raise DataError(f"its DNA cannot be used: {error}") from None
     if needed > MAX_MEMORY:

@@ -6,81 +6,75 @@ are several), its batch normalisation is `norm3`, and the fully connected layer 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
-from genepool.dna import DNA, Conv, Shape, shapes
+from genepool.dna import DNA, Shape, shapes
+from genepool.layers import Edge, Layer, Vertex
 
 CLASSIFY = "classify"
-BATCH_NORM = ("weight", "bias", "running_mean", "running_var")
-
-
-class Convolution(NamedTuple):
-    name: str
-    channels_in: int
-    channels_out: int
-    kernel: tuple[int, int]
-    """Height and width."""
-    stride: int
-
-    @property
-    def padding(self) -> tuple[int, int]:
-        return self.kernel[0] // 2, self.kernel[1] // 2
 
 
 class Term(NamedTuple):
-    """One edge: the value of an earlier vertex, possibly convolved."""
+    """One edge: what it makes of the value of an earlier vertex."""
 
     source: int
-    convolution: Convolution | None
+    edge: Edge
+    name: str
+    source_shape: Shape
     shape: Shape
     """The shape before it is fitted to the vertex."""
 
 
-class Layer(NamedTuple):
-    """One vertex: its terms are fitted and summed, then possibly normalised and rectified."""
+class Step(NamedTuple):
+    """One vertex: its terms are fitted and summed, and the vertex computes with the sum."""
 
     number: int
     shape: Shape
     terms: tuple[Term, ...]
-    norm: str | None
-    """The name of its batch normalisation; None for a linear vertex, which also has no rectifier."""
-    leakiness: float
+    vertex: Vertex
+    name: str
 
 
-def layers(dna: DNA, image: Shape) -> tuple[Layer, ...]:
-    sizes, names = shapes(dna, image), _convolution_names(dna)
-    place = {vertex.id: number for number, vertex in enumerate(dna.vertices)}
+def steps(dna: DNA, image: Shape) -> tuple[Step, ...]:
+    sizes, place = shapes(dna, image), {vertex.id: number for number, vertex in enumerate(dna.vertices)}
     found = []
     for number, vertex in enumerate(dna.vertices):
-        terms = []
-        for edge in dna.edges_in[vertex.id]:
-            convolution = None
-            if isinstance(edge, Conv):
-                channels = sizes.vertices[edge.from_vertex].channels, sizes.edges[edge.id].channels
-                kernel = edge.filter_height, edge.filter_width
-                convolution = Convolution(names[edge.id], *channels, kernel, edge.stride)
-            terms.append(Term(place[edge.from_vertex], convolution, sizes.edges[edge.id]))
-        norm = f"norm{number}" if vertex.type == "bn_relu" else None
-        found.append(Layer(number, sizes.vertices[vertex.id], tuple(terms), norm, vertex.leakiness))
+        names = _edge_names(number, dna.edges_in[vertex.id])
+        terms = tuple(
+            Term(place[edge.from_vertex], edge, name, sizes.vertices[edge.from_vertex], sizes.edges[edge.id])
+            for edge, name in zip(dna.edges_in[vertex.id], names, strict=True)
+        )
+        found.append(Step(number, sizes.vertices[vertex.id], terms, vertex, f"{_word(vertex)}{number}"))
     return tuple(found)
 
 
-def tensor_names(dna: DNA) -> dict[str, str]:
+def tensor_names(dna: DNA, image: Shape) -> dict[str, str]:
     """Map each tensor's name in `genepool.nn.model` to its readable name."""
-    names = {f"edge_{edge}.weight": f"{name}.weight" for edge, name in _convolution_names(dna).items()}
-    for number, vertex in enumerate(dna.vertices):
-        if vertex.type == "bn_relu":
-            names |= {f"vertex_{vertex.id}.{part}": f"norm{number}.{part}" for part in BATCH_NORM}
+    names: dict[str, str] = {}
+    for step in steps(dna, image):
+        for term in step.terms:
+            names |= _tensors(term.edge, term.name, term.source_shape)
+        names |= _tensors(step.vertex, step.name, step.shape)
     return names | {f"classifier_{dna.output}.{part}": f"{CLASSIFY}.{part}" for part in ("weight", "bias")}
 
 
-def _convolution_names(dna: DNA) -> dict[str, str]:
-    names = {}
-    for number, vertex in enumerate(dna.vertices):
-        entering = [edge for edge in dna.edges_in[vertex.id] if isinstance(edge, Conv)]
-        for i, edge in enumerate(entering):
-            names[edge.id] = f"conv{number}" + (_letters(i) if len(entering) > 1 else "")
+def _tensors(layer: Layer, name: str, source: Shape) -> dict[str, str]:
+    return {f"{layer.module_name}.{part}": f"{name}.{part}" for part in layer.weights(source)}
+
+
+def _edge_names(number: int, edges: tuple[Edge, ...]) -> list[str]:
+    """A letter tells edges of the same kind into one vertex apart."""
+    total, so_far = Counter(_word(edge) for edge in edges), Counter[str]()
+    names = []
+    for word in map(_word, edges):
+        names.append(f"{word}{number}" + (_letters(so_far[word]) if total[word] > 1 else ""))
+        so_far[word] += 1
     return names
+
+
+def _word(layer: Layer) -> str:
+    return layer.NAME or layer.type.replace("-", "_")
 
 
 def _letters(number: int) -> str:

@@ -15,6 +15,7 @@ from genepool.dna import requirements
 from genepool.errors import DataError, ExportError
 from genepool.export.facts import Facts, Member, digest_of
 from genepool.export.layer_names import tensor_names
+from genepool.layers import blaming
 from genepool.nn import Model, Normaliser, from_bytes, inherit_weights, to_bytes
 
 TOLERANCE = 1e-4
@@ -22,8 +23,7 @@ TOLERANCE = 1e-4
 BATCH = 100
 
 Answers = NDArray[np.float32]
-Predictor = Callable[[NDArray[np.uint8]], Answers]
-"""A model as loaded by its format's own library."""
+Predictor = Callable[[NDArray[np.uint8]], Answers]  # a model as loaded by its format's own library
 
 
 def predictor(module: Callable[[Tensor], Tensor]) -> Predictor:
@@ -56,9 +56,8 @@ def accuracy(chosen: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
 
 
 def compare(original: Answers, predictor: Predictor, data: Dataset) -> Agreement:
-    """Raise an ExportError unless all labels agree and all probabilities are close.
-
-    The first image is a batch of its own, so that a model with a fixed batch size does not pass.
+    """Raise an ExportError unless all labels agree and all probabilities are close. The first image is a batch of its
+    own, so that a model with a fixed batch size does not pass.
     """
     parts: list[Answers] = []
     for pixels in _batches(data.validation_pixels):
@@ -82,9 +81,8 @@ def _batches(pixels: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
 
 
 class Network(nn.Module):
-    """uint8 images (batch, height, width, channels) in; probabilities (batch, classes) out.
-
-    The probabilities of several members are averaged. `state_dict` holds only the members' weights.
+    """uint8 images (batch, height, width, channels) in; probabilities (batch, classes) out. The probabilities of
+    several members are averaged. `state_dict` holds only the members' weights.
     """
 
     scale: Tensor
@@ -109,7 +107,8 @@ class Network(nn.Module):
 
     def predict(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the probabilities (n, classes) of any number of images."""
-        return np.concatenate([*map(predictor(self), _batches(pixels))])
+        with blaming(layer for model in self.models() for layer in model.dna.layers):
+            return np.concatenate([*map(predictor(self), _batches(pixels))])
 
 
 def restore(member: Member, facts: Facts, tensors: Mapping[str, Tensor]) -> Model:
@@ -134,7 +133,7 @@ def build_named(facts: Facts, prefixes: Sequence[str], tensors: Mapping[str, Ten
     """Build a network from tensors with readable names, each behind the prefix of its member."""
     members = []
     for prefix, member in zip(prefixes, facts.members, strict=True):
-        names = tensor_names(member.decoded())
+        names = tensor_names(member.decoded(), facts.image)
         members.append({ours: tensors[prefix + name] for ours, name in names.items() if prefix + name in tensors})
     return build_checked(facts, members)
 
@@ -156,9 +155,8 @@ def _plain(model: Model) -> Model:
 
 
 def inheritable(facts: Facts, network: Network, member: int) -> bytes:
-    """Return the weights of a member after checking that a network that inherits them answers like the model.
-
-    The images are noise, which reaches all parts of a network, so the data set is not needed.
+    """Return the weights of a member after checking that a network that inherits them answers like the model. The
+    images are noise, which reaches all parts of a network, so the data set is not needed.
     """
     original = cast(Model, network.members[member])
     weights = to_bytes(original.state_dict())

@@ -7,7 +7,7 @@ milliseconds and no further packages, and resizing picks the same pixels as torc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,8 @@ from torch import Tensor
 from genepool.dna import Shape
 from genepool.errors import DataError, ExportError, MissingDependencyError, shown
 from genepool.export.facts import Facts, from_properties, to_properties
-from genepool.export.layer_names import BATCH_NORM, CLASSIFY, Layer, Term, layers, tensor_names
+from genepool.export.layer_names import CLASSIFY, Step, Term, steps, tensor_names
 from genepool.export.network import Network, Predictor, build_named
-from genepool.nn import Activation
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
@@ -33,6 +32,7 @@ MAX_BYTES = 2**31 - 1
 """The limit of a protocol buffer. Larger graphs need external files, which we neither write nor read."""
 FLOAT = 1
 """onnx.TensorProto.FLOAT."""
+PARTS = ("weight", "bias")  # of the classifier
 
 
 def write(network: Network, facts: Facts, path: Path) -> None:
@@ -56,7 +56,7 @@ def load(path: Path) -> Predictor:
 
 def read(path: Path) -> tuple[Facts, Network]:
     """Read the facts and the network; the graph is not run."""
-    model = _parsed(path)
+    model = parsed(path)
     facts = from_properties({entry.key: entry.value for entry in model.metadata_props})
     tensors = {tensor.name: _tensor(tensor) for tensor in model.graph.initializer if tensor.data_type == FLOAT}
     return facts, build_named(facts, _prefixes(facts), tensors)
@@ -71,7 +71,8 @@ def _imported(name: str) -> Any:
         ) from None
 
 
-def _parsed(path: Path) -> ModelProto:
+def parsed(path: Path) -> ModelProto:
+    """Parse a file without running anything in it."""
     onnx = _imported("onnx")
     from google.protobuf.message import DecodeError
 
@@ -130,8 +131,8 @@ def _model(network: Network, facts: Facts) -> ModelProto:
     answers = []
     for prefix, member, model in zip(_prefixes(facts), facts.members, network.members, strict=True):
         dna = member.decoded()
-        state = {name: model.state_dict()[ours] for ours, name in tensor_names(dna).items()}
-        answers.append(_member(graph, x, prefix, layers(dna, facts.image), state))
+        state = {name: model.state_dict()[ours] for ours, name in tensor_names(dna, facts.image).items()}
+        answers.append(_member(graph, x, prefix, steps(dna, facts.image), state))
     if len(answers) > 1:
         graph.node("Mean", answers, "probabilities")
     images = helper.make_tensor_value_info("images", TensorProto.UINT8, ["batch", *facts.image])
@@ -144,41 +145,34 @@ def _model(network: Network, facts: Facts) -> ModelProto:
     return model
 
 
-def _member(graph: _Graph, images: str, prefix: str, network: tuple[Layer, ...], state: Mapping[str, Tensor]) -> str:
-    weight: Callable[[str], str] = lambda name: graph.weight(prefix + name, state[name])  # noqa: E731
+def _member(graph: _Graph, images: str, prefix: str, network: tuple[Step, ...], state: Mapping[str, Tensor]) -> str:
     values: list[str] = []
-    for layer in network:
-        name = f"{prefix}layer{layer.number}"
-        terms = [_term(graph, values, term, layer, f"{name}.{i}", weight, prefix) for i, term in enumerate(layer.terms)]
+    for step in network:
+        name = f"{prefix}layer{step.number}"
+        terms = []
+        for i, term in enumerate(step.terms):
+            own = _own_tensors(term.name, state)
+            value = term.edge.onnx(graph, values[term.source], prefix + term.name, own, term.source_shape)
+            terms.append(_fitted(graph, value, term, step.shape, f"{name}.{i}"))
         x = terms[0] if terms else images
-        for i, term in enumerate(terms[1:]):
-            x = graph.node("Add", [x, term], f"{name}.sum{i}")
-        if layer.norm is not None:
-            statistics = [weight(f"{layer.norm}.{part}") for part in BATCH_NORM]
-            x = graph.node("BatchNormalization", [x, *statistics], prefix + layer.norm, epsilon=Activation.EPSILON)
-            leaky = {"alpha": layer.leakiness} if layer.leakiness else {}
-            x = graph.node("LeakyRelu" if leaky else "Relu", [x], name, **leaky)
-        values.append(x)
-    pooled = graph.node("Flatten", [graph.node("GlobalAveragePool", [x], f"{prefix}pool")], f"{prefix}pooled")
-    parameters = [weight(f"{CLASSIFY}.{part}") for part in ("weight", "bias")]
+        for i, term_value in enumerate(terms[1:]):
+            x = graph.node("Add", [x, term_value], f"{name}.sum{i}")
+        own = _own_tensors(step.name, state)
+        values.append(step.vertex.onnx(graph, x, prefix + step.name, own, step.shape))
+    pooled = graph.node("Flatten", [graph.node("GlobalAveragePool", [values[-1]], f"{prefix}pool")], f"{prefix}pooled")
+    parameters = [graph.weight(f"{prefix}{CLASSIFY}.{part}", state[f"{CLASSIFY}.{part}"]) for part in PARTS]
     scores = graph.node("Gemm", [pooled, *parameters], prefix + CLASSIFY, transB=1)
     return graph.node("Softmax", [scores], f"{prefix}probabilities", axis=1)
 
 
-def _term(
-    graph: _Graph, values: list[str], term: Term, layer: Layer, name: str, weight: Callable[[str], str], prefix: str
-) -> str:
-    x, conv = values[term.source], term.convolution
-    if conv is not None:
-        x = graph.node(
-            "Conv", [x, weight(f"{conv.name}.weight")], prefix + conv.name,
-            kernel_shape=list(conv.kernel), strides=[conv.stride] * 2, pads=[*conv.padding] * 2,
-        )  # fmt: skip
-    return _fitted(graph, x, term.shape, layer.shape, name)
+def _own_tensors(name: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors of one layer by their own names."""
+    return {key.rpartition(".")[2]: value for key, value in state.items() if key.rpartition(".")[0] == name}
 
 
-def _fitted(graph: _Graph, x: str, found: Shape, wanted: Shape, name: str) -> str:
+def _fitted(graph: _Graph, x: str, term: Term, wanted: Shape, name: str) -> str:
     """Do what `genepool.nn.model.fit` does."""
+    found = term.shape
     if found.channels > wanted.channels:
         ends = {"from": 0, "to": wanted.channels, "axis": 1}
         inputs = [graph.weight(f"{name}.{end}", np.array([value])) for end, value in ends.items()]

@@ -1,7 +1,5 @@
-"""Writing a model in one of the formats, checking it, and reading it back.
-
-A file or folder appears under its name only after its format's own loader has answered like the original on every
-validation image.
+"""Writing a model in one of the formats, checking it, and reading it back. A file or folder appears under its name only
+after its format's own loader has answered like the original on every validation image.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from genepool.export import onnx_file, source, torch_program
 from genepool.export.facts import Facts
 from genepool.export.network import Network, Predictor, accuracy, compare, original_answers
 from genepool.export.source_text import WEIGHTS
+from genepool.layers import blaming
 from genepool.nn import Model
 
 MAX_BYTES = 2**33
@@ -75,7 +74,8 @@ def write_model(model: ModelToExport, data: Dataset, *, name: str, target: Path)
     answers = original_answers(model.originals, data)
     validation_accuracy = accuracy(answers.argmax(1), data.validation_labels)
     facts = msgspec.structs.replace(model.facts, validation_accuracy=validation_accuracy)
-    with _published(target, form.suffix) as temporary:
+    layers = [layer for original in model.originals for layer in original.dna.layers]
+    with _published(target, form.suffix) as temporary, blaming(layers):
         form.write(model.network, facts, temporary)
         agreement = compare(answers, form.load(temporary), data)
         try:

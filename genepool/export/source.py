@@ -96,8 +96,7 @@ def _span(seconds: float) -> str:
 
 
 MODEL, CARD = "model.py", "README.md"
-COUNTER = ".num_batches_tracked"
-"""A tensor that torch's batch normalisation expects but that has no meaning here."""
+COUNTER = ".num_batches_tracked"  # a tensor that torch's batch normalisation expects but that has no meaning here
 
 
 def write(network: Network, facts: Facts, folder: Path) -> None:
@@ -112,7 +111,7 @@ def document(network: Network, facts: Facts, **more: str) -> bytes:
     tensors = {}
     for prefix, member, model in zip(member_names(len(facts.members)), facts.members, network.members, strict=True):
         state = model.state_dict()
-        for ours, name in tensor_names(member.decoded()).items():
+        for ours, name in tensor_names(member.decoded(), facts.image).items():
             tensors[f"{prefix}.{name}"] = state[ours].contiguous()
             if name.endswith("running_var"):
                 tensors[f"{prefix}.{name.rpartition('.')[0]}{COUNTER}"] = torch.zeros((), dtype=torch.int64)

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from genepool.export.facts import Facts, Member
-from genepool.export.layer_names import CLASSIFY, Convolution, Layer, Term, layers
-from genepool.nn import Activation
+from genepool.export.layer_names import CLASSIFY, Step, Term, steps
+from genepool.layers import Layer, Shape
 
 WEIGHTS = "weights.safetensors"
 WIDEST = 110
@@ -129,13 +129,14 @@ def member_names(count: int) -> list[str]:
 
 
 def source_text(facts: Facts) -> str:
-    networks = [layers(member.decoded(), facts.image) for member in facts.members]
+    networks = [steps(member.decoded(), facts.image) for member in facts.members]
     names = member_names(len(networks))
     # Quoted and in ASCII, so that no class name can end the string and continue as code.
     classes = "\n".join(f"    {_quoted(name)}," for name in facts.classes)
     parts = [HEAD.format(**facts.image._asdict(), classes=classes, mean=list(facts.mean), std=list(facts.std))]
     if any(term.shape != layer.shape for network in networks for layer in network for term in layer.terms):
         parts.append(FIT)
+    parts += [f"\n\n{text.strip()}\n" for text in _classes(networks)]
     for name, member, network in zip(names, facts.members, networks, strict=True):
         parts.append(_network(name.capitalize(), member, network, len(facts.classes)))
     answers = [f"torch.softmax(self.{name}(x), 1)" for name in names]
@@ -154,7 +155,20 @@ def _mean(answers: Sequence[str]) -> str:
     return f"        answers = [\n{lines}        ]\n        return torch.stack(answers).mean(0)"
 
 
-def _network(name: str, member: Member, network: Sequence[Layer], classes: int) -> str:
+def _layers(network: Sequence[Step]) -> Iterator[tuple[Layer, str, Shape]]:
+    """Yield every edge and vertex with its name and the shape of its input."""
+    for step in network:
+        yield from ((term.edge, term.name, term.source_shape) for term in step.terms)
+        yield step.vertex, step.name, step.shape
+
+
+def _classes(networks: Sequence[Sequence[Step]]) -> list[str]:
+    """Return the texts of the classes that layers need, once each."""
+    texts = [layer.source_class() for network in networks for layer, _, _ in _layers(network)]
+    return list(dict.fromkeys(text for text in texts if text is not None))
+
+
+def _network(name: str, member: Member, network: Sequence[Step], classes: int) -> str:
     image = network[0].shape
     shape = f"(n, {image.channels}, {image.height}, {image.width})"
     lines = [
@@ -170,92 +184,72 @@ def _network(name: str, member: Member, network: Sequence[Layer], classes: int) 
     return "\n".join(lines)
 
 
-def _definitions(network: Sequence[Layer], classes: int) -> Iterator[str]:
-    for layer in network:
-        yield from (_convolution(term.convolution) for term in layer.terms if term.convolution is not None)
-        if layer.norm is not None:
-            yield f"self.{layer.norm} = nn.BatchNorm2d({layer.shape.channels}, eps={Activation.EPSILON})"
+def _definitions(network: Sequence[Step], classes: int) -> Iterator[str]:
+    for layer, name, source in _layers(network):
+        if (definition := layer.source_definition(source)) is not None:
+            yield f"self.{name} = {definition}"
     yield f"self.{CLASSIFY} = nn.Linear({network[-1].shape.channels}, {classes})"
 
 
-def _convolution(conv: Convolution) -> str:
-    channels = f"{conv.channels_in}, {conv.channels_out}"
-    stride = f", stride={conv.stride}" if conv.stride > 1 else ""
-    padding = f", padding={_pair(conv.padding)}" if any(conv.padding) else ""
-    return f"self.{conv.name} = nn.Conv2d({channels}, {_pair(conv.kernel)}{stride}{padding}, bias=False)"
-
-
-def _pair(numbers: tuple[int, int]) -> str:
-    return str(numbers[0]) if numbers[0] == numbers[1] else str(numbers)
-
-
-def _forward(network: Sequence[Layer]) -> Iterator[str]:
+def _forward(network: Sequence[Step]) -> Iterator[str]:
     """Yield the lines of `forward`: `x` is the current value; values that are needed later have their own names."""
     names = _Names(network)
     yield f"def forward(self, {names.of(0) if not names.computed(network[0]) else 'x'}):"
-    for layer in network:
-        if names.computed(layer):
-            yield from _statement(layer, names)
+    for step in network:
+        if names.computed(step):
+            yield from _statement(step, names)
     yield f"    x = {names.of(network[-1].number)}.mean((2, 3))  # global average pooling"
     yield f"    return self.{CLASSIFY}(x)"
 
 
-def _statement(layer: Layer, names: _Names) -> Iterator[str]:
-    target, shape = names.of(layer.number), layer.shape
-    terms = [_term(term, layer, names) for term in layer.terms] or ["x"]
+def _statement(step: Step, names: _Names) -> Iterator[str]:
+    target, shape = names.of(step.number), step.shape
+    terms = [_term(term, step, names) for term in step.terms] or ["x"]
     note = f"  # {shape.channels} x {shape.height} x {shape.width}"
-    expression = _active(" + ".join(terms), layer)
+    expression = step.vertex.source_text(step.name, " + ".join(terms), shape)
     if len(expression) + len(target) + len(note) < WIDEST:
         yield f"    {target} = {expression}{note}"
         return
     yield f"    {target} = {terms[0]}"
     for term in terms[1:]:
         yield f"    {target} = {target} + {term}"
-    yield f"    {target} = {_active(target, layer)}{note}"
+    yield f"    {target} = {step.vertex.source_text(step.name, target, shape)}{note}"
 
 
-def _active(x: str, layer: Layer) -> str:
-    if layer.norm is None:
-        return x
-    name, more = ("leaky_relu", f", {layer.leakiness!r}") if layer.leakiness else ("relu", "")
-    return f"functional.{name}(self.{layer.norm}({x}){more})"
-
-
-def _term(term: Term, layer: Layer, names: _Names) -> str:
-    x, shape = names.of(term.source), layer.shape
-    if term.convolution is not None:
-        x = f"self.{term.convolution.name}({x})"
+def _term(term: Term, step: Step, names: _Names) -> str:
+    shape = step.shape
+    x = term.edge.source_text(term.name, names.of(term.source), term.source_shape)
     return x if term.shape == shape else f"fit({x}, {shape.channels}, {shape.height}, {shape.width})"
 
 
 class _Names:
-    """The names of the vertices' values in `forward`.
-
-    A linear vertex with a single incoming identity computes nothing and shares the name of the vertex before it.
+    """The names of the vertices' values in `forward`. A vertex that passes on the value of a single edge, which passes
+    on its input, computes nothing and shares the name of the vertex before it.
     """
 
-    def __init__(self, network: Sequence[Layer]) -> None:
+    def __init__(self, network: Sequence[Step]) -> None:
         self._root: dict[int, int] = {}
         order: list[int] = []
         uses: dict[int, list[int]] = {}
-        for layer in network:
-            if layer.terms and not self.computed(layer):
-                self._root[layer.number] = self._root[layer.terms[0].source]
+        for step in network:
+            if step.terms and not self.computed(step):
+                self._root[step.number] = self._root[step.terms[0].source]
                 continue
-            self._root[layer.number] = layer.number
-            for term in layer.terms:
+            self._root[step.number] = step.number
+            for term in step.terms:
                 uses.setdefault(self._root[term.source], []).append(len(order))
-            order.append(layer.number)
+            order.append(step.number)
         uses.setdefault(self._root[network[-1].number], []).append(len(order))
         self._name = {
             number: "x" if set(uses[number]) == {place + 1} else f"x{number}" for place, number in enumerate(order)
         }
 
-    def computed(self, layer: Layer) -> bool:
-        if not layer.terms or len(layer.terms) > 1 or layer.norm is not None:
-            return bool(layer.terms) or layer.norm is not None
-        [term] = layer.terms
-        return term.convolution is not None or term.shape != layer.shape
+    def computed(self, step: Step) -> bool:
+        is_active = step.vertex.source_text("", "x", step.shape) != "x"
+        if not step.terms or len(step.terms) > 1 or is_active:
+            return bool(step.terms) or is_active
+        [term] = step.terms
+        return term.edge.source_text("", "x", term.source_shape) != "x" or term.shape != step.shape
 
     def of(self, number: int) -> str:
         return self._name[self._root[number]]

@@ -19,8 +19,7 @@ from genepool.export.network import Network
 from genepool.export.publish import read_model
 from genepool.export.source import document
 
-MAX_VALUES = 2**24
-"""The most pixel values held in memory at a time."""
+MAX_VALUES = 2**24  # the most pixel values held in memory at a time
 BATCH = 64
 
 

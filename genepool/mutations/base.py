@@ -1,8 +1,6 @@
-"""The mutation type, the registry of mutations and the draw of one for a child.
-
-A mutation is a function from a DNA and a random generator to a new DNA. It raises MutationError if it cannot act on
-this DNA, and another one is drawn. Register your own here, in a plugin (genepool.registry) or through the entry point
-group `genepool.mutations`.
+"""The mutation type, the registry of mutations and the draw of one for a child. A mutation is a function from a DNA and
+a random generator to a new DNA. It raises MutationError if it cannot act on this DNA, and another one is drawn.
+Register your own here, in a plugin (genepool.registry) or through the entry point group `genepool.mutations`.
 """
 
 from __future__ import annotations
@@ -12,7 +10,8 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from genepool.dna import DNA
-from genepool.errors import GenepoolError, InvalidDNAError, MutationError, SettingsError, shown
+from genepool.errors import GenepoolError, InvalidDNAError, LayerError, MutationError, SettingsError, shown
+from genepool.layers import LAYERS, fault_of, plugin_kinds
 from genepool.registry import Registry
 
 
@@ -45,18 +44,26 @@ def new_id(dna: DNA, rng: Random) -> str:
 
 def apply(name: str, dna: DNA, rng: Random) -> DNA:
     mutation = MUTATIONS.get(name)
+    dna.require_kinds()
     try:
         child = mutation(dna, rng)
+    except LayerError as error:
+        raise MutationError(f"{name} cannot act: {error}") from error
     except InvalidDNAError as error:  # for example a number outside the bounds that keep shapes computable
         raise MutationError(f"{name} would break a rule of the encoding: {error}") from error
     except GenepoolError:
         raise
     except Exception as error:
+        if (fault := fault_of(error, dna.layers)) is not None:
+            raise MutationError(f"{name} cannot act: {fault}") from error
         if getattr(mutation, "__module__", "").startswith("genepool."):  # a bug of ours: keep the traceback
             raise
         raise _plugin_failure(name, f"{type(error).__name__}: {shown(str(error))}") from error
     if not isinstance(child, DNA):
         raise _plugin_failure(name, f"it returned {type(child).__name__} instead of a DNA")
+    for kind in plugin_kinds(child.layers):
+        if LAYERS.loaded.get(str(kind.__struct_config__.tag)) is not kind:
+            raise _plugin_failure(name, f"it made a layer of the class {kind.__name__}, which is not registered")
     return child
 
 

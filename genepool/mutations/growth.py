@@ -10,23 +10,22 @@ from random import Random
 
 from msgspec.structs import replace
 
-from genepool.dna import DNA, Conv, Vertex
+from genepool.dna import DNA
 from genepool.errors import MutationError
+from genepool.layers import BatchNormRelu, Conv
 from genepool.mutations.base import MUTATIONS, new_id
 from genepool.mutations.paper import random_conv
 
 FIRST_WIDTH, WIDEST = 6.0, 4.0
 """A first convolution has FIRST_WIDTH to FIRST_WIDTH * WIDEST channels per image channel, uniform in the logarithm."""
-FIRST_HALVES = 0.8
-"""The probability that the first convolution halves height and width."""
+FIRST_HALVES = 0.8  # the probability that the first convolution halves height and width
 
 
 @MUTATIONS.register("grow-convolution")
 def grow_convolution(dna: DNA, rng: Random) -> DNA:
-    """Insert a 3x3 convolution with batch normalisation and a rectifier.
-
-    The first convolution is wide. One that halves height and width has up to twice as many channels as its input;
-    each halving makes the next one less likely. A convolution inserted before the first takes over the first's width.
+    """Insert a 3x3 convolution with batch normalisation and a rectifier. The first convolution is wide. One that halves
+    height and width has up to twice as many channels as its input; each halving makes the next one less likely. A
+    convolution inserted before the first takes over the first's width.
     """
     candidates = [edge for edge in dna.backbone if dna.is_mutable(edge)]
     if not candidates:
@@ -37,7 +36,7 @@ def grow_convolution(dna: DNA, rng: Random) -> DNA:
     factor = rng.uniform(1.0, 2.0) if halves else 1.0
     if old.from_vertex == dna.input:
         factor = old.depth_factor if isinstance(old, Conv) else FIRST_WIDTH * WIDEST ** rng.random()
-    vertex = Vertex(id=new_id(dna, rng), type="bn_relu")
+    vertex = BatchNormRelu(id=new_id(dna, rng))
     new = Conv(id=new_id(dna, rng), from_vertex=old.from_vertex, to_vertex=vertex.id, depth_factor=factor)
     new = replace(new, stride_scale=float(halves))
     moved = replace(old, from_vertex=vertex.id)

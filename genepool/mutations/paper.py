@@ -7,12 +7,12 @@ learning rates uniformly in log2, since strides are powers of two.
 from __future__ import annotations
 
 from random import Random
-from typing import Literal
 
 from msgspec.structs import replace
 
-from genepool.dna import DNA, SKIP_PRECEDENCE, Conv, Identity, Vertex, reachable
+from genepool.dna import DNA, reachable
 from genepool.errors import MutationError
+from genepool.layers import SKIP_PRECEDENCE, BatchNormRelu, Conv, Edge, Identity, Linear, Vertex
 from genepool.mutations.base import MUTATIONS, new_id
 
 
@@ -71,22 +71,21 @@ def _new_half(half: float, rng: Random) -> float:
     return max(0.0, (rng.uniform(size / 2, size * 2) - 1) / 2)
 
 
-def _split(dna: DNA, rng: Random) -> tuple[Conv | Identity, Vertex]:
-    """Draw a backbone edge u -> v and make the new vertex w that splits it.
-
-    The caller adds an edge u -> w; the old edge becomes w -> v and keeps its ID and thus its weights.
+def split(dna: DNA, rng: Random) -> tuple[Edge, Vertex]:
+    """Draw a backbone edge u -> v and make the new vertex w that splits it. The caller adds an edge u -> w; the old
+    edge becomes w -> v and keeps its ID and thus its weights.
     """
     candidates = [edge for edge in dna.backbone if dna.is_mutable(edge)]
     if not candidates:
         raise MutationError("no edge of the backbone may be split.")
-    kind: Literal["linear", "bn_relu"] = "bn_relu" if rng.random() < 0.5 else "linear"
-    return rng.choice(candidates), Vertex(id=new_id(dna, rng), type=kind)
+    kind: type[Vertex] = BatchNormRelu if rng.random() < 0.5 else Linear
+    return rng.choice(candidates), kind(id=new_id(dna, rng))
 
 
 @MUTATIONS.register("insert-convolution")
 def insert_convolution(dna: DNA, rng: Random) -> DNA:
     """Insert a 3x3 convolution: stride 1 or 2, channels unchanged, followed by BN+ReLU or nothing."""
-    old, vertex = _split(dna, rng)
+    old, vertex = split(dna, rng)
     stride_scale = rng.choice((0.0, 1.0))
     new = Conv(id=new_id(dna, rng), from_vertex=old.from_vertex, to_vertex=vertex.id, stride_scale=stride_scale)
     return dna.edited(put=[vertex, new, replace(old, from_vertex=vertex.id)])
@@ -95,7 +94,7 @@ def insert_convolution(dna: DNA, rng: Random) -> DNA:
 @MUTATIONS.register("insert-one-to-one")
 def insert_one_to_one(dna: DNA, rng: Random) -> DNA:
     """Insert a one-to-one connection, followed by BN+ReLU or nothing."""
-    old, vertex = _split(dna, rng)
+    old, vertex = split(dna, rng)
     new = Identity(id=new_id(dna, rng), from_vertex=old.from_vertex, to_vertex=vertex.id)
     return dna.edited(put=[vertex, new, replace(old, from_vertex=vertex.id)])
 
@@ -103,16 +102,20 @@ def insert_one_to_one(dna: DNA, rng: Random) -> DNA:
 @MUTATIONS.register("remove-convolution")
 def remove_convolution(dna: DNA, rng: Random) -> DNA:
     """Remove a backbone convolution and the vertex that it leads to."""
-    candidates = [edge for edge in dna.backbone if isinstance(edge, Conv) and _removable(dna, edge)]
+    candidates = [edge for edge in dna.backbone if isinstance(edge, Conv) and removable(dna, edge)]
     if not candidates:
         raise MutationError("there is no convolution to remove.")
-    conv = rng.choice(candidates)
-    kept = _contracted(dna, conv)
+    return without(dna, rng.choice(candidates))
+
+
+def without(dna: DNA, conv: Edge) -> DNA:
+    """Remove an edge of the backbone and the vertex that it leads to."""
+    kept = contracted(dna, conv)
     lost = {edge.id for edge in dna.edges} - {edge.id for edge in kept}
     return dna.edited(put=kept, drop=[conv.to_vertex, *lost])
 
 
-def _removable(dna: DNA, conv: Conv) -> bool:
+def removable(dna: DNA, conv: Edge) -> bool:
     """Return whether removing it keeps the classifier and everything that mutations may not touch."""
     vertex = dna.vertex[conv.to_vertex]
     moved_in = [edge for edge in dna.edges_in[vertex.id] if edge.id != conv.id]
@@ -124,13 +127,12 @@ def _removable(dna: DNA, conv: Conv) -> bool:
     )
 
 
-def _contracted(dna: DNA, conv: Conv) -> list[Conv | Identity]:
-    """Return all other edges; those at the lost vertex now start or end where the convolution started.
-
-    A skip that becomes a duplicate or a loop is dropped. The backbone comes first, so it is never dropped.
+def contracted(dna: DNA, conv: Edge) -> list[Edge]:
+    """Return all other edges; those at the lost vertex now start or end where the convolution started. A skip that
+    becomes a duplicate or a loop is dropped. The backbone comes first, so it is never dropped.
     """
     backbone = {edge.id for edge in dna.backbone}
-    kept: dict[tuple[str, str], Conv | Identity] = {}
+    kept: dict[tuple[str, str], Edge] = {}
     for edge in sorted(dna.edges, key=lambda edge: edge.id not in backbone):
         source, target = (conv.from_vertex if end == conv.to_vertex else end for end in edge.arc)
         if source != target and (source, target) not in kept:
@@ -141,12 +143,12 @@ def _contracted(dna: DNA, conv: Conv) -> list[Conv | Identity]:
 @MUTATIONS.register("add-skip")
 def add_skip(dna: DNA, rng: Random) -> DNA:
     """Add a forward one-to-one connection between two backbone vertices that have no edge between them."""
-    source, target = _unconnected(dna, rng)
+    source, target = unconnected(dna, rng)
     skip = Identity(id=new_id(dna, rng), from_vertex=source, to_vertex=target)
     return dna.edited(put=[replace(skip, depth_precedence=SKIP_PRECEDENCE, scale_precedence=SKIP_PRECEDENCE)])
 
 
-def _unconnected(dna: DNA, rng: Random) -> tuple[str, str]:
+def unconnected(dna: DNA, rng: Random) -> tuple[str, str]:
     """Draw a target, then a source that the target does not lead to, as in the paper's listing."""
     sources = [vertex for vertex in dna.backbone_vertices if dna.vertex[vertex].outputs_mutable]
     targets = [vertex for vertex in dna.backbone_vertices if dna.vertex[vertex].inputs_mutable]

@@ -14,14 +14,14 @@ from random import Random
 
 from msgspec.structs import replace
 
-from genepool.dna import BACKBONE_PRECEDENCE, DNA, SKIP_PRECEDENCE, Conv, Shape, shapes
+from genepool.dna import DNA, Shape, shapes
 from genepool.errors import InvalidDNAError, MutationError
+from genepool.layers import BACKBONE_PRECEDENCE, SKIP_PRECEDENCE, Conv, Linear
 from genepool.mutations.base import new_id
 
 MIXTURE, FUSION, ADOPTION = "recombine-weights", "fuse", "recombine-probabilities"
 """Their names among the mutations in a birth record, where they come first."""
-DRIFT_BOUNDS = (1e-3, 1e3)
-"""Odds stay in these bounds, so that no mutation dies out or displaces all others."""
+DRIFT_BOUNDS = (1e-3, 1e3)  # odds stay in these bounds, so that no mutation dies out or displaces all others
 
 
 def own_odds(dna: DNA, base: Mapping[str, float]) -> dict[str, float]:
@@ -39,10 +39,9 @@ def drifted(dna: DNA, odds: Mapping[str, float], rng: Random) -> DNA:
 
 
 def fuse(one: DNA, other: DNA, image: Shape, rng: Random) -> DNA:
-    """Put both networks side by side on the same input. The first one keeps its IDs; `fused_id` gives the other's.
-
-    The output takes the larger height and width of the two last activations: repeating the smaller one keeps its mean
-    if the sizes are multiples.
+    """Put both networks side by side on the same input. The first one keeps its IDs; `fused_id` gives the other's. The
+    output takes the larger height and width of the two last activations: repeating the smaller one keeps its mean if
+    the sizes are multiples.
     """
     if any(dna.vertex[dna.input].type != "linear" for dna in (one, other)):
         raise MutationError("networks whose input is normalised cannot share it.")
@@ -55,7 +54,9 @@ def fuse(one: DNA, other: DNA, image: Shape, rng: Random) -> DNA:
         _joint(first, one.output, output, left, right, depth=BACKBONE_PRECEDENCE, scale=int(first_is_larger)),
         _joint(second, moved.output, output, right, left, depth=SKIP_PRECEDENCE, scale=int(not first_is_larger)),
     )
-    last = replace(one.vertex[one.output], id=output, type="linear", leakiness=0.0)
+    last = one.vertex[one.output]
+    flags = {name: getattr(last, name) for name in ("inputs_mutable", "outputs_mutable", "properties_mutable")}
+    last = Linear(id=output, **flags)
     inner = [replace(dna.vertex[dna.output], outputs_mutable=True, properties_mutable=True) for dna in (one, moved)]
     others = [vertex for vertex in moved.vertices if vertex.id not in (moved.output, one.input)]
     try:

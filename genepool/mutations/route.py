@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from genepool.dna import DNA, PUBLISHED, ZOO, Conv, Identity, codec, initial, round_half_up, wide_resnet
+from genepool.dna import DNA, PUBLISHED, ZOO, codec, initial, wide_resnet
 from genepool.errors import SettingsError, UnreachableError, shown
+from genepool.layers import BatchNormRelu, Conv, Edge, Identity, Linear, round_half_up
 from genepool.mutations import apply
 from genepool.registry import nearest
 
@@ -48,34 +49,36 @@ def _anonymous(dna: DNA) -> _Anonymous:
     if len(place) < len(dna.vertices):
         raise ValueError("only networks with all vertices on the backbone can be compared")
     activations = tuple(dna.vertex[name].type for name in place)
-    leaks = tuple(dna.vertex[name].leakiness for name in place if dna.vertex[name].type == "bn_relu")
+    leaks = tuple(vertex.leakiness for name in place if isinstance(vertex := dna.vertex[name], BatchNormRelu))
     edges = sorted(dna.edges, key=lambda edge: (place[edge.to_vertex], place[edge.from_vertex]))
     lines = tuple((place[edge.from_vertex], place[edge.to_vertex], _kind(dna, edge)) for edge in edges)
     return _Anonymous((activations, leaks, lines), [edge.depth_factor for edge in edges if isinstance(edge, Conv)])
 
 
-def _kind(dna: DNA, edge: Conv | Identity) -> tuple[object, ...]:
+def _kind(dna: DNA, edge: Edge) -> tuple[object, ...]:
     decides = (edge == dna.depth_primary(edge.to_vertex), edge == dna.scale_primary(edge.to_vertex))
     if isinstance(edge, Conv):
         return ("conv", edge.filter_width, edge.filter_height, edge.stride, *decides)
-    return ("identity", *decides)
+    return (edge.type, *decides)
 
 
 def obstacle(dna: DNA) -> str | None:
-    """Return why the eleven mutations cannot make this architecture, or None if they can.
-
-    They insert and remove backbone edges before the initial edge, which stays the last, and connect vertices.
+    """Return why the eleven mutations cannot make this architecture, or None if they can. They insert and remove
+    backbone edges before the initial edge, which stays the last, and connect vertices.
     """
     for end, name in (("input", dna.input), ("output", dna.output)):
-        if dna.vertex[name].type != "linear":
+        if not isinstance(dna.vertex[name], Linear):
             return f"its {end} '{name}' has batch normalisation, and no mutation changes the {end}."
+    for layer in (*dna.vertices, *dna.edges):
+        if not isinstance(layer, BatchNormRelu | Linear | Conv | Identity):
+            return f"its layer '{layer.id}' is of the kind '{layer.type}', which the paper's mutations do not know."
     column = set(dna.backbone_vertices)
     for vertex in dna.vertices:
         if vertex.id not in column:
             return (
                 f"its vertex '{vertex.id}' lies off the backbone, and mutations insert vertices into the backbone only."
             )
-        if vertex.type == "bn_relu" and vertex.leakiness:
+        if isinstance(vertex, BatchNormRelu) and vertex.leakiness:
             return f"its vertex '{vertex.id}' has a leaky rectifier, and no mutation makes one."
     if isinstance(dna.backbone[-1], Conv):
         return (
@@ -92,8 +95,7 @@ def obstacle(dna: DNA) -> str | None:
 
 
 T = TypeVar("T")
-GRAINS = 2**53
-"""`Random.random` returns multiples of 1 / GRAINS."""
+GRAINS = 2**53  # `Random.random` returns multiples of 1 / GRAINS
 
 
 class RecordedDraws(Random):
@@ -123,9 +125,8 @@ class RecordedDraws(Random):
 
 
 class ChosenDraws(Random):
-    """A generator whose draws are given, as far as a real one could make them.
-
-    A draw is the ID or value to choose, the number to approximate, the item to shuffle to the front, or raw bits.
+    """A generator whose draws are given, as far as a real one could make them. A draw is the ID or value to choose, the
+    number to approximate, the item to shuffle to the front, or raw bits.
     """
 
     def __init__(self, draws: Iterable[Any]) -> None:
@@ -179,16 +180,15 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reach(goal: DNA) -> Route:
-    """Find a route to the architecture of a DNA and verify it with the mutations themselves.
-
-    The backbone is built from the input on, then the skips. UnreachableError gives the reason if there is no route.
+    """Find a route to the architecture of a DNA and verify it with the mutations themselves. The backbone is built from
+    the input on, then the skips. UnreachableError gives the reason if there is no route.
     """
     if (reason := obstacle(goal)) is not None:
         raise UnreachableError(f"The paper's mutations cannot reach this architecture: {reason}")
     builder = _Builder()
     vertices = {goal.input: builder.dna.input, goal.output: builder.dna.output}
     for edge in goal.backbone[:-1]:
-        active = goal.vertex[edge.to_vertex].type == "bn_relu"
+        active = isinstance(goal.vertex[edge.to_vertex], BatchNormRelu)
         vertices[edge.to_vertex] = builder.convolution(edge, active) if isinstance(edge, Conv) else builder.one(active)
     for skip in goal.skips:
         builder.skip(vertices[skip.from_vertex], vertices[skip.to_vertex])

@@ -1,7 +1,6 @@
-"""The training batches: shuffled, cropped at random from the padded images, flipped at random (He et al., 2016).
-
-A batch is one gather from the memory-mapped pixels and a pure function of the data, the seed and the step's number, so
-a training can be resumed at any step.
+"""The training batches: shuffled, cropped at random from the padded images, flipped at random (He et al., 2016). A
+batch is one gather from the memory-mapped pixels and a pure function of the data, the seed and the step's number, so a
+training can be resumed at any step.
 """
 
 from __future__ import annotations

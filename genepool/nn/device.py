@@ -28,9 +28,8 @@ _LARGEST_MMAP_THRESHOLD = 32 * 2**20 * ctypes.sizeof(ctypes.c_long)
 
 
 def prepare_process(threads: int = 1) -> None:
-    """Set up the process; call this once, before the first tensor.
-
-    Freed memory is kept: small networks would spend up to half of their time in page faults.
+    """Set up the process; call this once, before the first tensor. Freed memory is kept: small networks would spend up
+    to half of their time in page faults.
     """
     # Virtual machines may announce AMX and then kill a process that uses it; only bfloat16 would.
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -106,8 +105,7 @@ def versions() -> dict[str, str]:
     }
 
 
-GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000
-"""The constants of the loss scale, as in torch's own GradScaler."""
+GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000  # the constants of the loss scale, as in torch's own GradScaler
 _WITHOUT = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}
 """Values of ONEDNN_MAX_CPU_ISA with which bfloat16 is emulated."""
 
@@ -135,9 +133,8 @@ class Precision:
         return torch.autocast(self._device, dtype=self._kind if self.mixed else None, enabled=self.mixed)
 
     def gradients(self, loss: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-        """Return the gradients, or None if the loss scale was too large: it is then halved and the step skipped.
-
-        Only float16 has a scale, so only float16 waits for the device in every step.
+        """Return the gradients, or None if the loss scale was too large: it is then halved and the step skipped. Only
+        float16 has a scale, so only float16 waits for the device in every step.
         """
         if self.scale is None:
             return torch.autograd.grad(loss, parameters)
@@ -149,9 +146,8 @@ class Precision:
 
 
 def is_mixed(precision: str, device: torch.device) -> bool:
-    """Return whether a precision setting means mixed precision on this device.
-
-    `auto` means float32 on GPUs: small networks leave them waiting for calls, and casts are more calls.
+    """Return whether a precision setting means mixed precision on this device. `auto` means float32 on GPUs: small
+    networks leave them waiting for calls, and casts are more calls.
     """
     if precision == "auto":
         return device.type == "cpu" and _has_bfloat16()

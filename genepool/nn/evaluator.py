@@ -38,17 +38,17 @@ from genepool.evaluation import (
     TrainingRequest,
     ignore,
 )
+from genepool.layers import fault_of
 from genepool.mutations import FUSION
 from genepool.nn.batches import Normaliser, resident
 from genepool.nn.device import give_memory_back, threads
 from genepool.nn.inheritance import Inheritance, fused, inherit_function, inherit_weights, mixed
 from genepool.nn.model import Model
-from genepool.nn.step_count import FEWEST, RACE_IMAGES
+from genepool.nn.step_count import RACE_IMAGES
 from genepool.nn.trainer import TrainingRun
 from genepool.nn.weights import from_bytes, to_bytes
 
-CURVE_POINTS = 100
-"""The most losses in the record of an individual."""
+CURVE_POINTS = 100  # the most losses in the record of an individual
 
 
 class TorchEvaluator:
@@ -108,16 +108,15 @@ class TorchEvaluator:
             weights = to_bytes(model.state_dict())
         except TrainingError as error:
             return Trained(ledger.close(reason=str(error)), None)
-        except (MemoryError, RuntimeError) as error:
-            if not _is_out_of_memory(error):
+        except Exception as error:
+            if (reason := _reason(error, dna)) is None:
                 raise
-            return Trained(ledger.close(reason="the machine ran out of memory."), None)
+            return Trained(ledger.close(reason=reason), None)
         return Trained(ledger.close(accuracy=accuracy), weights)
 
     def _extra_memory(self, request: TrainingRequest, parameters: int) -> int:
-        """Return the bytes needed besides the network: initial weights, the order of the images, an average.
-
-        A parent's weights exist twice while they are copied, an average while a checkpoint is written.
+        """Return the bytes needed besides the network: initial weights, the order of the images, an average. A parent's
+        weights exist twice while they are copied, an average while a checkpoint is written.
         """
         parents = sum(map(len, request.inherited))
         average = 2 * 4 * parameters if self.training.averaging else 0
@@ -131,7 +130,7 @@ class TorchEvaluator:
             settings = msgspec.structs.replace(settings, precision=precision)
         if not budget.flops:
             return settings
-        steps = max(FEWEST, int(budget.flops / requirements.training.total))
+        steps = max(budget.min_steps, int(budget.flops / requirements.training.total))
         return msgspec.structs.replace(settings, steps=min(steps, budget.max_steps or steps))
 
     def _check_limits(self, requirements: Requirements, size: Capacity, extra: int) -> None:
@@ -265,6 +264,13 @@ def _gib(size: int) -> str:
     return f"{size / 2**30:.2f} GiB"
 
 
+def _reason(error: Exception, dna: DNA) -> str | None:
+    """Why the network could not be trained, if that is the network's or the machine's fault and not a bug."""
+    if _is_out_of_memory(error):
+        return "the machine ran out of memory."
+    return fault_of(error, dna.layers)
+
+
 def _is_out_of_memory(error: Exception) -> bool:
     """torch's CPU allocator raises a plain RuntimeError that only its text identifies."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
@@ -286,14 +292,12 @@ def accuracy(
 
 WARM_UP = 3
 FEWEST_RUNS, MOST_RUNS = 5, 50
-LONGEST = 0.2
-"""The runs that are timed, and the seconds after which no more than FEWEST_RUNS are."""
+LONGEST = 0.2  # seconds after which no more than FEWEST_RUNS are timed
 
 
 def milliseconds(model: Model, image: Tensor) -> float:
-    """Return the inference time of one image, the fastest of several runs: other load can only slow them down.
-
-    The answer is read each time, so that a GPU has really computed it.
+    """Return the inference time of one image, the fastest of several runs: other load can only slow them down. The
+    answer is read each time, so that a GPU has really computed it.
     """
     network = model.for_validation()
     fastest, began = float("inf"), time.perf_counter()

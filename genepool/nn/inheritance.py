@@ -8,6 +8,7 @@ lost.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import NamedTuple
@@ -16,10 +17,13 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from genepool.dna import DNA, Conv
+from genepool.dna import DNA, Shape, shapes
 from genepool.errors import DataError
+from genepool.layers import EPSILON, Edge, Layer, Normalisation
+from genepool.layers.tensors import Tensors, overlap
 from genepool.mutations import fused_id, joints
-from genepool.nn.model import Activation, Model
+from genepool.nn.model import Model
+from genepool.nn.pruning import narrow, wider
 
 
 class Inheritance(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,62 +51,90 @@ def _inheritance(names: Iterable[str], inherited: set[str]) -> Inheritance:
 
 
 def inherit_function(model: Model, parent: Mapping[str, Tensor], images: Tensor) -> Inheritance:
-    """Inherit as much as possible of every tensor; a training batch calibrates new normalisations."""
+    """Inherit as much as possible of every tensor. A training batch calibrates new normalisations and shows which
+    channels a narrower network should keep."""
+    if not any(name in parent for name in model.state_dict()):  # the first network, or weights that were reset
+        return Inheritance(fresh=tuple(model.state_dict()))
+    large = wider(model.dna, parent, model.image)
+    if large == model.dna:
+        return _inherit(model, parent, images)
+    classes = model.get_parameter(f"classifier_{large.output}.bias")
+    larger = Model(large, model.image, len(classes), torch.Generator().manual_seed(0)).to(classes.device)
+    found = _inherit(larger, parent, images)
+    narrow(model, larger, images)
+    return found
+
+
+def _inherit(model: Model, parent: Mapping[str, Tensor], images: Tensor) -> Inheritance:
     state = model.state_dict()
-    if not any(name in parent for name in state):  # the first network, or weights that were reset
-        return Inheritance(fresh=tuple(state))
-    known = {name for name, tensor in state.items() if name in parent and parent[name].ndim == tensor.ndim}
+    sizes = shapes(model.dna, model.image).vertices
+    held: dict[str, dict[str, Tensor]] = defaultdict(dict)
+    for name, tensor in parent.items():
+        module, _, part = name.rpartition(".")
+        held[module][part] = tensor
+    known = _take_over_classifier(model, held)
     with torch.no_grad():
-        for name, tensor in state.items():
-            if name in known:
-                _overlap(tensor, parent[name])
-            elif tensor.ndim == 4:
-                _pass_through(tensor)
+        for layer, source in _with_sources(model.dna, sizes):
+            tensors, old = model.tensors(layer), held.get(layer.module_name, {})
+            names = layer.take_over(tensors, old, source) if old else frozenset()
+            known |= {f"{layer.module_name}.{name}" for name in names}
+            if not layer.has_weights or names:
+                continue
+            if isinstance(layer, Edge) and _runs_beside(model.dna, layer, held):
+                layer.silence(tensors, source)
+            else:
+                layer.pass_on(tensors, source)
         _calibrate(model, parent, images)
     return _inheritance(state, known)
 
 
-def _overlap(new: Tensor, old: Tensor) -> None:
-    """Copy the common part: the first channels, the middle of filters. Old outputs ignore new inputs."""
-    if new.shape == old.shape:
-        new.copy_(old)
-        return
-    if new.ndim > 1:
-        new[: old.shape[0]] = 0
-    places = [slice(min(n, o)) for n, o in zip(new.shape[:2], old.shape[:2], strict=True)]
-    middles = [_middles(n, o) for n, o in zip(new.shape[2:], old.shape[2:], strict=True)]
-    new[(*places, *(middle for middle, _ in middles))] = old[(*places, *(middle for _, middle in middles))]
+def _runs_beside(dna: DNA, edge: Edge, held: Mapping[str, object]) -> bool:
+    """Return whether a new edge adds to what another one brings: to the edge that decides the depth of its vertex, or,
+    at the end of a new branch, to one that starts where the branch does."""
+    if edge is not dna.depth_primary(edge.to_vertex):
+        return True
+    starts, here = {other.from_vertex for other in dna.edges_in[edge.to_vertex] if other is not edge}, edge
+    while starts and here.has_weights and here.module_name not in held:
+        if here.from_vertex in starts:
+            return here is not edge
+        if here.from_vertex == dna.input:
+            break
+        here = dna.depth_primary(here.from_vertex)
+    return False
 
 
-def _middles(new: int, old: int) -> tuple[slice, slice]:
-    """Return where the shorter of two odd lengths lies in each."""
-    short = min(new, old)
-    return tuple(slice((n - short) // 2, (n + short) // 2) for n in (new, old))  # type: ignore[return-value]
+def _with_sources(dna: DNA, sizes: Mapping[str, Shape]) -> Iterator[tuple[Layer, Shape]]:
+    """Yield every layer with the shape of its input."""
+    yield from ((edge, sizes[edge.from_vertex]) for edge in dna.edges)
+    yield from ((vertex, sizes[vertex.id]) for vertex in dna.vertices)
 
 
-def _pass_through(filters: Tensor) -> None:
-    """Make each output channel equal to the input channel of the same number."""
-    out, into, height, width = filters.shape  # (channels out, channels in, height, width)
-    both = min(out, into)
-    filters[:both] = 0
-    filters[range(both), range(both), height // 2, width // 2] = 1
+def _take_over_classifier(model: Model, held: Mapping[str, Mapping[str, Tensor]]) -> set[str]:
+    module = f"classifier_{model.dna.output}"
+    old = held.get(module, {})
+    known = [name for name in ("weight", "bias") if name in old]
+    with torch.no_grad():
+        for name in known:
+            overlap(model.get_parameter(f"{module}.{name}"), old[name])
+    return {f"{module}.{name}" for name in known}
 
 
 def _calibrate(model: Model, parent: Mapping[str, Tensor], images: Tensor) -> None:
     """Set the statistics of channels that the parent did not have, from their inputs."""
     model.eval()
 
-    def set_statistics(vertex: str, activation: Activation, x: Tensor) -> None:
-        known = parent.get(f"vertex_{vertex}.running_mean")
+    def set_statistics(vertex: Normalisation, tensors: Tensors, x: Tensor) -> None:
+        known = parent.get(f"vertex_{vertex.id}.running_mean")
         first = 0 if known is None else len(known)
-        if first >= len(activation.running_mean):
+        if first >= len(tensors.running_mean):
             return
         variance, mean = torch.var_mean(x, dim=(0, 2, 3), correction=0)
-        activation.running_mean[first:] = mean[first:]
-        activation.running_var[first:] = variance[first:]
+        tensors.running_mean[first:] = mean[first:]
+        tensors.running_var[first:] = variance[first:]
         if known is None:
-            activation.weight.copy_(torch.sqrt(variance + activation.EPSILON))
-            activation.bias.copy_(mean)
+            # It passes its input on, or does what a vertex without statistics did at its place.
+            tensors.bias.add_(tensors.weight * mean)
+            tensors.weight.mul_(torch.sqrt(variance + EPSILON))
 
     model.run_with_hook(images, set_statistics)
     model.train()
@@ -131,14 +163,14 @@ def mixed(model: Model, first: Mapping[str, Tensor], second: Mapping[str, Tensor
 
 
 def _layers(dna: DNA) -> Iterator[set[str]]:
-    """Yield modules that belong together: a convolution and its normalisation; at last the classifier."""
+    """Yield modules that belong together: an edge and the vertex that it leads to; at last the classifier."""
     for vertex in dna.order[1:]:
-        modules = {f"vertex_{vertex}"} if dna.vertex[vertex].type == "bn_relu" else set()
+        modules = {dna.vertex[vertex].module_name} if dna.vertex[vertex].has_weights else set()
         for edge in dna.edges_in[vertex]:
-            if edge is dna.depth_primary(vertex) and isinstance(edge, Conv):
-                modules.add(f"edge_{edge.id}")
-            elif isinstance(edge, Conv):
-                yield {f"edge_{edge.id}"}
+            if edge is dna.depth_primary(vertex) and edge.has_weights:
+                modules.add(edge.module_name)
+            elif edge.has_weights:
+                yield {edge.module_name}
         if modules:
             yield modules
     yield {f"classifier_{dna.output}"}

@@ -6,7 +6,6 @@ Parameter names contain the DNA's IDs, because children inherit weights by name:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,55 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from genepool.dna import DNA, Conv, Shape, Shapes, shapes
+from genepool.dna import DNA, Shape, Shapes, shapes
+from genepool.layers import Layer, Normalisation, Operation, Vertex, blaming
+from genepool.layers.tensors import Tensors, he_normal
 
-
-class Filters(nn.Module):
-    """A convolution without bias that divides height and width by the stride, rounding up."""
-
-    def __init__(self, edge: Conv, channels_in: int, channels_out: int) -> None:
-        super().__init__()
-        self.stride = edge.stride
-        self.padding = (edge.filter_height // 2, edge.filter_width // 2)
-        size = (channels_out, channels_in, edge.filter_height, edge.filter_width)
-        self.weight = nn.Parameter(torch.empty(size, memory_format=torch.channels_last))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.conv2d(x, self.weight, None, self.stride, self.padding)
-
-    def then(self, activation: Activation) -> Callable[[Tensor], Tensor]:
-        """Fuse this convolution and the activation after it into one operation, for validation."""
-        scale = activation.weight * torch.rsqrt(activation.running_var + activation.EPSILON)
-        weight = (self.weight * scale.view(-1, 1, 1, 1)).contiguous(memory_format=torch.channels_last)
-        bias = activation.bias - activation.running_mean * scale
-        return lambda x: activation.rectify(functional.conv2d(x, weight, bias, self.stride, self.padding))
-
-
-class Activation(nn.Module):
-    """Batch normalisation, with moving averages of decay 0.9 for validation, and a rectifier."""
-
-    DECAY = 0.9
-    EPSILON = 0.001
-
-    running_mean: Tensor
-    running_var: Tensor
-
-    def __init__(self, channels: int, leakiness: float) -> None:
-        super().__init__()
-        self.leakiness = leakiness
-        self.weight = nn.Parameter(torch.ones(channels))
-        self.bias = nn.Parameter(torch.zeros(channels))
-        self.register_buffer("running_mean", torch.zeros(channels))
-        self.register_buffer("running_var", torch.ones(channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        statistics = (self.running_mean, self.running_var)
-        y = functional.batch_norm(x, *statistics, self.weight, self.bias, self.training, 1 - self.DECAY, self.EPSILON)
-        return self.rectify(y)
-
-    def rectify(self, y: Tensor) -> Tensor:
-        """Rectify in place, because the gradient of batch normalisation only needs its input."""
-        return functional.relu_(y) if self.leakiness == 0 else functional.leaky_relu_(y, self.leakiness)
+CLASSIFIER = "classifier_"
+"""The names of the classifier's tensors begin with it."""
 
 
 class Classifier(nn.Module):
@@ -94,14 +50,11 @@ def fit(x: Tensor, shape: Shape) -> Tensor:
     return functional.pad(x, (0, 0, 0, 0, 0, missing)) if missing > 0 else x
 
 
-Operation = Callable[[Tensor], Tensor]
-
-
 class _Summand(NamedTuple):
     """The value of one edge."""
 
     source: int
-    filters: Operation | None
+    operation: Operation | None
     fit_to: Shape | None
     """The vertex's shape, if the edge's value has another one."""
 
@@ -110,9 +63,12 @@ class _Step(NamedTuple):
     """The computation of one vertex. Vertices are numbered in topological order."""
 
     summands: list[_Summand]
-    activation: Operation | None
+    operation: Operation | None
     used_up: list[int]
     """Vertices that are not needed after this one, so that their memory can be freed."""
+
+
+See = Callable[[Vertex, Tensor], None]
 
 
 class Model(nn.Module):
@@ -121,18 +77,32 @@ class Model(nn.Module):
     def __init__(self, dna: DNA, image: Shape, classes: int, rng: torch.Generator) -> None:
         super().__init__()
         self.dna, self.image = dna, image
-        sizes = shapes(dna, image)
-        for edge in dna.convs:
-            depth_in, depth_out = sizes.vertices[edge.from_vertex].channels, sizes.edges[edge.id].channels
-            self.add_module(f"edge_{edge.id}", Filters(edge, depth_in, depth_out))
+        with blaming(dna.layers):
+            self._build(classes, rng)
+
+    def _build(self, classes: int, rng: torch.Generator) -> None:
+        dna, sizes = self.dna, shapes(self.dna, self.image)
+        for edge in dna.edges:
+            self._add(edge, sizes.vertices[edge.from_vertex])
         for vertex in dna.vertices:
-            if vertex.type == "bn_relu":
-                channels = sizes.vertices[vertex.id].channels
-                self.add_module(f"vertex_{vertex.id}", Activation(channels, vertex.leakiness))
-        self.add_module(f"classifier_{dna.output}", Classifier(sizes.vertices[dna.output].channels, classes))
-        _draw_weights(self, rng)
+            self._add(vertex, sizes.vertices[vertex.id])
+        self.add_module(f"{CLASSIFIER}{dna.output}", Classifier(sizes.vertices[dna.output].channels, classes))
+        _draw_weights(self, sizes, rng)
         # The bare function: calling the module looks for hooks, which the smallest networks notice.
-        self._steps = (_steps(self, sizes), self.get_submodule(f"classifier_{dna.output}").forward)
+        self._steps = (_steps(self, sizes), self.get_submodule(f"{CLASSIFIER}{dna.output}").forward)
+
+    def _add(self, layer: Layer, source: Shape) -> None:
+        if weights := layer.weights(source):
+            self.add_module(layer.module_name, Tensors(weights))
+
+    def tensors(self, layer: Layer) -> Tensors:
+        """The tensors of an edge or vertex; an empty one if it has none."""
+        found = self._modules.get(layer.module_name)
+        return found if isinstance(found, Tensors) else Tensors({})
+
+    def normalisations(self) -> dict[str, Tensors]:
+        """The tensors of the vertices that normalise, by the vertices' IDs."""
+        return {each.id: self.tensors(each) for each in self.dna.vertices if isinstance(each, Normalisation)}
 
     def forward(self, images: Tensor) -> Tensor:
         steps, classifier = self._steps
@@ -143,26 +113,36 @@ class Model(nn.Module):
         self.eval()
         unfolded, classifier = self._steps
         with torch.no_grad():
-            steps = [_folded(step) for step in unfolded]
+            steps = [_folded(self, vertex, step) for vertex, step in zip(self.dna.order, unfolded, strict=True)]
         return torch.inference_mode()(lambda images: _run(steps, images, classifier))
 
-    def run_with_hook(self, images: Tensor, hook: Callable[[str, Activation, Tensor], None]) -> None:
-        """Call the hook with each normalisation and its input, in order; it may change the normalisation."""
+    def run_with_hook(self, images: Tensor, hook: Callable[[Normalisation, Tensors, Tensor], None]) -> None:
+        """Call the hook with each vertex that normalises, its tensors and its input, in order; it may change them."""
+
+        def before(vertex: Vertex, x: Tensor) -> None:
+            if isinstance(vertex, Normalisation):
+                hook(vertex, self.tensors(vertex), x)
+
+        self.visit(images, before)
+
+    def visit(self, images: Tensor, before: See, after: See = lambda vertex, value: None) -> Tensor:
+        """Call `before` with each vertex and its input, in order, and `after` with its value; return the scores. Both
+        may change the vertex's tensors."""
         steps, classifier = self._steps
-        hooked = [_hooked(vertex, step, hook) for vertex, step in zip(self.dna.order, steps, strict=True)]
-        _run(hooked, images, classifier)
+        seen = [
+            _seen(self.dna.vertex[name], step, before, after) for name, step in zip(self.dna.order, steps, strict=True)
+        ]
+        return _run(seen, images, classifier)
 
 
-def _hooked(vertex: str, step: _Step, hook: Callable[[str, Activation, Tensor], None]) -> _Step:
-    activation = step.activation
-    if not isinstance(activation, Activation):
-        return step
-
+def _seen(vertex: Vertex, step: _Step, before: See, after: See) -> _Step:
     def operation(x: Tensor) -> Tensor:
-        hook(vertex, activation, x)
-        return activation(x)
+        before(vertex, x)
+        value = x if step.operation is None else step.operation(x)
+        after(vertex, value)
+        return value
 
-    return step._replace(activation=operation)
+    return step._replace(operation=operation)
 
 
 def _run(steps: list[_Step], images: Tensor, classifier: Operation) -> Tensor:
@@ -171,31 +151,31 @@ def _run(steps: list[_Step], images: Tensor, classifier: Operation) -> Tensor:
     for step in steps:
         if step.summands:
             x = _sum(step.summands, values)
-        if step.activation is not None:
-            x = step.activation(x)
+        if step.operation is not None:
+            x = step.operation(x)
         values.append(x)
         for place in step.used_up:
             values[place] = None
     return classifier(x)
 
 
-def _folded(step: _Step) -> _Step:
-    """Fold the vertex's normalisation into a convolution that is the only edge; a sum of edges cannot be folded."""
-    if len(step.summands) != 1 or not isinstance(step.activation, Activation):
+def _folded(model: Model, name: str, step: _Step) -> _Step:
+    """Fold the vertex's normalisation into the operation of its only edge; a sum of edges cannot be folded."""
+    vertex, edges = model.dna.vertex[name], model.dna.edges_in[name]
+    affine = vertex.affine(model.tensors(vertex)) if len(edges) == 1 else None
+    scaled = None if affine is None else edges[0].scaled(model.tensors(edges[0]), *affine)
+    if scaled is None:
         return step
-    [(source, filters, fit_to)] = step.summands
-    if not isinstance(filters, Filters):
-        return step
-    return _Step([_Summand(source, filters.then(step.activation), fit_to)], None, step.used_up)
+    return _Step([step.summands[0]._replace(operation=scaled)], vertex.rectifier(), step.used_up)
 
 
 def _sum(summands: list[_Summand], values: list[Tensor | None]) -> Tensor:
     total = None
-    for source, filters, fit_to in summands:
+    for source, operation, fit_to in summands:
         x = values[source]
         assert x is not None, "a vertex was freed before its last use"
-        if filters is not None:
-            x = filters(x)
+        if operation is not None:
+            x = operation(x)
         if fit_to is not None:
             x = fit(x, fit_to)
         total = x if total is None else total + x
@@ -213,26 +193,28 @@ def _steps(model: Model, sizes: Shapes) -> list[_Step]:
         summands = [
             _Summand(
                 place[edge.from_vertex],
-                model.get_submodule(f"edge_{edge.id}") if isinstance(edge, Conv) else None,
+                edge.operation(model.tensors(edge)),
                 shape if sizes.edges[edge.id] != shape else None,
             )
             for edge in dna.edges_in[vertex]
         ]
-        active = dna.vertex[vertex].type == "bn_relu"
         used_up = [place[edge.from_vertex] for edge in dna.edges_in[vertex] if last_use[edge.from_vertex] == vertex]
-        steps.append(_Step(summands, model.get_submodule(f"vertex_{vertex}") if active else None, used_up))
+        operation = dna.vertex[vertex].operation(model.tensors(dna.vertex[vertex]))
+        steps.append(_Step(summands, operation, used_up))
     return steps
 
 
-def _draw_weights(model: Model, rng: torch.Generator) -> None:
-    """Initialise as in He et al. (2015); several edges into one vertex share the variance of one."""
-    for edge in model.dna.convs:
-        weight = model.get_parameter(f"edge_{edge.id}.weight")
-        _he_normal(weight, weight[0].numel() * len(model.dna.edges_in[edge.to_vertex]), rng)
-    weight = model.get_parameter(f"classifier_{model.dna.output}.weight")
-    _he_normal(weight, weight.shape[1], rng)
+def _draw_weights(model: Model, sizes: Shapes, rng: torch.Generator) -> None:
+    """Draw the initial weights; several edges into one vertex share the variance of one."""
+    for edge in model.dna.edges:
+        _draw(model, edge, sizes.vertices[edge.from_vertex], len(model.dna.edges_in[edge.to_vertex]), rng)
+    for vertex in model.dna.vertices:
+        _draw(model, vertex, sizes.vertices[vertex.id], 1, rng)
+    weight = model.get_parameter(f"{CLASSIFIER}{model.dna.output}.weight")
+    he_normal(weight, weight.shape[1], rng)
 
 
-def _he_normal(weight: Tensor, fan_in: int, rng: torch.Generator) -> None:
-    with torch.no_grad():
-        weight.copy_(torch.randn(weight.shape, generator=rng) * math.sqrt(2 / fan_in))
+def _draw(model: Model, layer: Layer, source: Shape, summands: int, rng: torch.Generator) -> None:
+    for name, weight in layer.weights(source).items():
+        if weight.start == "normal":
+            he_normal(getattr(model.tensors(layer), name), weight.fan_in * summands, rng)

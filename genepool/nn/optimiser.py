@@ -10,19 +10,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from genepool.dna import shapes
-from genepool.nn.model import Activation, Model
+from genepool.layers import DECAY
+from genepool.nn.model import CLASSIFIER, Model
+
+
+class _Group(NamedTuple):
+    """Tensors that share a learning rate, by their places among the parameters."""
+
+    places: list[int]
+    parameters: list[Tensor]
+    velocity: list[Tensor]
+    rate: float
+    """The factor of their learning rate."""
 
 
 class SGD:
-    """The paper's optimiser; weight decay acts on filters and on the classifier's matrix only."""
+    """The paper's optimiser; weight decay acts on filters and on the classifier's matrix only. Differs from the paper
+    if `body_rate` is not 1: it multiplies the learning rate of all layers but the classifier."""
 
     def __init__(
-        self, model: nn.Module, *, learning_rate: float, momentum: float, weight_decay: float, nesterov: bool = False
+        self,
+        model: nn.Module,
+        *,
+        learning_rate: float,
+        momentum: float,
+        weight_decay: float,
+        nesterov: bool = False,
+        body_rate: float = 1.0,
     ) -> None:
         self.parameters: list[Tensor] = list(model.parameters())
         self.learning_rate, self.momentum, self.weight_decay = learning_rate, momentum, weight_decay
@@ -31,6 +51,17 @@ class SGD:
         self.velocity = [torch.zeros_like(parameter) for parameter in self.parameters]
         self._decayed = [i for i, parameter in enumerate(self.parameters) if parameter.ndim > 1]
         self._decayed_parameters = [self.parameters[i] for i in self._decayed]
+        self._groups = self._groups_of(model, body_rate)
+
+    def _groups_of(self, model: nn.Module, body_rate: float) -> list[_Group]:
+        names = [name for name, _ in model.named_parameters()]
+        rates = [1.0 if name.startswith(CLASSIFIER) else body_rate for name in names]
+        groups = []
+        for rate in dict.fromkeys(rates):
+            places = [i for i, other in enumerate(rates) if other == rate]
+            parameters, velocity = [self.parameters[i] for i in places], [self.velocity[i] for i in places]
+            groups.append(_Group(places, parameters, velocity, rate))
+        return groups
 
     def step(self, gradients: tuple[Tensor, ...] | list[Tensor]) -> None:
         """Make one update with a gradient per parameter; the gradients are modified."""
@@ -39,24 +70,25 @@ class SGD:
             torch._foreach_add_(decayed, self._decayed_parameters, alpha=self.weight_decay)
             torch._foreach_mul_(self.velocity, self.momentum)
             torch._foreach_add_(self.velocity, gradients)
-            if self.nesterov:
-                torch._foreach_add_(self.parameters, gradients, alpha=-self.learning_rate)
-                torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate * self.momentum)
-            else:
-                torch._foreach_add_(self.parameters, self.velocity, alpha=-self.learning_rate)
+            for places, parameters, velocity, factor in self._groups:
+                rate = self.learning_rate * factor
+                if self.nesterov:
+                    torch._foreach_add_(parameters, [gradients[i] for i in places], alpha=-rate)
+                    torch._foreach_add_(parameters, velocity, alpha=-rate * self.momentum)
+                else:
+                    torch._foreach_add_(parameters, velocity, alpha=-rate)
 
 
 class MovingVariances:
-    """Makes torch's moving variances those of TF-slim, which averages the biased variances of batches.
-
-    torch averages the unbiased ones: n / (n - 1) times as large, for n values per channel in a batch. An average is
-    linear, so it is enough to multiply by that factor before the first step and to divide by it after the last one.
+    """Makes torch's moving variances those of TF-slim, which averages the biased variances of batches. torch averages
+    the unbiased ones: n / (n - 1) times as large, for n values per channel in a batch. An average is linear, so it is
+    enough to multiply by that factor before the first step and to divide by it after the last one.
     """
 
     def __init__(self, model: Model, batch: int) -> None:
         sizes = shapes(model.dna, model.image).vertices
-        values = {f"vertex_{name}": batch * size.height * size.width for name, size in sizes.items()}
-        layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, Activation)}
+        values = {name: batch * size.height * size.width for name, size in sizes.items()}
+        layers = model.normalisations()
         self._variances: list[Tensor] = [layer.running_var for layer in layers.values()]
         self._factors = [values[name] / max(1, values[name] - 1) for name in layers]
 
@@ -80,10 +112,8 @@ class MovingVariances:
             variance.copy_(value)
 
 
-EVERY = 5
-"""Steps between two samples of the average: neighbours hardly differ, and so averaging costs nothing."""
-BATCHES = 10
-"""The number of batches for the statistics of batch normalisation."""
+EVERY = 5  # steps between two samples of the average: neighbours hardly differ, and so averaging costs nothing
+BATCHES = 10  # the number of batches for the statistics of batch normalisation
 
 
 class TailAverage:
@@ -128,12 +158,11 @@ class TailAverage:
         self.values = [torch.empty_like(p).copy_(tensors[f"average.{i}"]) for i, p in enumerate(kept)]
 
 
-def find_statistics(model: nn.Module, batches: Iterable[Tensor]) -> int:
-    """Compute batch normalisation's moving averages for the current weights; return the number of batches used.
-
-    They start from zero and are divided by the total weight of the batches: a true mean without a bias from the start.
+def find_statistics(model: Model, batches: Iterable[Tensor]) -> int:
+    """Compute batch normalisation's moving averages for the current weights; return the number of batches used. They
+    start from zero and are divided by the total weight of the batches: a true mean without a bias from the start.
     """
-    taken, statistics = 0, list(model.buffers())
+    taken, statistics = 0, [buffer for tensors in model.normalisations().values() for buffer in tensors.buffers()]
     if not statistics:
         return 0
     with torch.no_grad():
@@ -141,5 +170,5 @@ def find_statistics(model: nn.Module, batches: Iterable[Tensor]) -> int:
         for images in batches:
             model(images)
             taken += 1
-        torch._foreach_div_(statistics, 1 - Activation.DECAY**taken)
+        torch._foreach_div_(statistics, 1 - DECAY**taken)
     return taken

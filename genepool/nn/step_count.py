@@ -21,12 +21,10 @@ from genepool.evaluation import Race, TrainingBudget, Verdict
 
 FIRST = (4, 20)
 """The first decision is timed between these steps: the very first steps also prepare what the others use."""
-EVERY = 50
-"""Steps between two later decisions."""
-TOLERANCE = 0.03
-"""The number of steps is not changed if it is off by no more than this fraction."""
-FEWEST = 40
-"""The minimum number of steps, however slow they are: with fewer, a network would not be trained at all."""
+EVERY = 50  # steps between two later decisions
+TOLERANCE = 0.03  # the number of steps is not changed if it is off by no more than this fraction
+SLOW = 4
+"""A training that may take fewer steps than FIRST is timed from its first step on, and again every so many steps."""
 
 
 class StepCount:
@@ -38,7 +36,8 @@ class StepCount:
         self._given = dict(budget.step_decisions)
         self.seconds, self._clock = budget.seconds, clock
         """Time for all steps, if time limits them."""
-        self._max_steps = budget.max_steps or sys.maxsize
+        self._min_steps, self._max_steps = budget.min_steps, budget.max_steps or sys.maxsize
+        self._may_be_slow = budget.min_steps < FIRST[1]
         self._began = clock()
         self._last = (0, self._began)
 
@@ -59,8 +58,13 @@ class StepCount:
         """Update after every step."""
         if done in self._given:
             self._decide(done, self._given[done])
-        elif self.by_time and (done % EVERY == 0 or done in FIRST):
+        elif self.by_time and self._is_due(done):
             self._decide_by_time(done)
+
+    def _is_due(self, done: int) -> bool:
+        if self._may_be_slow and (done == 1 or done % SLOW == 0):
+            return True
+        return done % EVERY == 0 or done in FIRST
 
     def pause(self, seconds: float) -> None:
         """Account for time spent on something else: it is used up, but says nothing about the duration of steps."""
@@ -79,10 +83,10 @@ class StepCount:
     def _decide_by_time(self, done: int) -> None:
         now, (before, then) = self._clock(), self._last
         self._last = (done, now)
-        if done == FIRST[0] or before < 0:  # nothing is measured yet
+        if before < 0 or done == (1 if self._may_be_slow else FIRST[0]):  # nothing is measured yet
             return
         each = (now - then) / (done - before)
-        steps = max(FEWEST, done + max(0, int((self.seconds - (now - self._began)) / each)))
+        steps = max(self._min_steps, done + max(0, int((self.seconds - (now - self._began)) / each)))
         steps = min(steps, max(self._max_steps, self.steps, done))  # a race may have given it more
         if abs(steps - self.steps) > TOLERANCE * self.steps:
             self._decide(done, steps)
@@ -92,8 +96,7 @@ class StepCount:
         self.decisions.append((done, steps))
 
 
-RACE_IMAGES = 500
-"""Validation images for a race: mostly less than 1 % of the FLOPs of a training."""
+RACE_IMAGES = 500  # validation images for a race: mostly less than 1 % of the FLOPs of a training
 LOSING = 1.4
 """A child with more than this many times its parent's errors loses. Measured with `laptop`, half-way: of 54 children
 that ended at least as good as their parent, all but one had less than 1.3 times its errors; of 44 others, the 12

@@ -21,15 +21,15 @@ from genepool.nn.optimiser import BATCHES, SGD, MovingVariances, TailAverage, fi
 from genepool.nn.step_count import RaceRun, StepCount
 from genepool.nn.weights import from_bytes, to_bytes
 
-REPORT_EVERY = 50
-"""Steps between two reports of the loss: reading it makes a GPU wait."""
+REPORT_EVERY = 50  # steps between two reports of the loss: reading it makes a GPU wait
+HEARTBEAT = 2.0
+"""Seconds after which a slow step is reported too, but not recorded: a worker that is silent for long counts as dead.
+"""
 
 
 class TrainingRun:
-    """One training, which can be observed, stopped and resumed between steps.
-
-    The learning rate comes from the DNA. Momentum starts at zero: it is not inherited. `measure` returns the model's
-    accuracy, for a race.
+    """One training, which can be observed, stopped and resumed between steps. The learning rate comes from the DNA.
+    Momentum starts at zero: it is not inherited. `measure` returns the model's accuracy, for a race.
     """
 
     def __init__(
@@ -56,8 +56,9 @@ class TrainingRun:
         """Batches that went through the network, forward only, after the last step."""
         size = cropped(data.image, budget.crop)[:2]
         self._batches = batches_for(data, batch=settings.batch, seed=seed, device=device, size=size)
-        # Without convolutions, mixed precision gains nothing: the classifier is always computed in float32.
-        self.precision = Precision(device, mixed=bool(model.dna.convs) and is_mixed(settings.precision, device))
+        # The classifier is always computed in float32: alone, it gains nothing from mixed precision.
+        gains = any(edge.has_weights for edge in model.dna.edges)
+        self.precision = Precision(device, mixed=gains and is_mixed(settings.precision, device))
         self._peak = model.dna.learning_rate * budget.learning_rate_factor
         self._schedule = SCHEDULES.get(settings.schedule)
         self._optimiser = SGD(
@@ -66,6 +67,7 @@ class TrainingRun:
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
             nesterov=settings.nesterov,
+            body_rate=model.dna.body_rate,
         )
         self._average = TailAverage(model, settings.averaging)
 
@@ -75,7 +77,7 @@ class TrainingRun:
 
     def run(self, observe: Observer) -> None:
         """Take the remaining steps; raise DivergedError if the loss is no longer finite."""
-        began, first, step_count = None, self.done, self.step_count
+        began, first, step_count, reported = None, self.done, self.step_count, time.perf_counter()
         while self.done < step_count.steps or not step_count.is_decided:
             loss = self.step()
             began = began or time.perf_counter()
@@ -90,6 +92,10 @@ class TrainingRun:
                 self.stepping = time.perf_counter() - began
                 self.step_seconds = self.stepping / max(1, self.done - first - 1)
                 observe(Progress(self.done, step_count.steps, value, self.checkpoint))
+                reported = time.perf_counter()
+            elif time.perf_counter() - reported > HEARTBEAT:
+                observe(Progress(self.done, step_count.steps, loss.item(), self.checkpoint))
+                reported = time.perf_counter()
         if self._average.count:
             self._apply_average()
         if self.done:

@@ -13,6 +13,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from genepool.errors import DataError, shown
+from genepool.nn.model import CLASSIFIER
 
 MAX_BYTES = 2**32
 _KINDS = {torch.float64: "F64", torch.float32: "F32"}
@@ -57,3 +58,12 @@ def read_weights(path: Path) -> bytes:
     except DataError as error:
         raise DataError(f"The weights file '{shown(path)}' cannot be used: {error}") from None
     return data
+
+
+def with_zero_classifier(weights: bytes, output: str, classes: int) -> bytes:
+    """Return the weights with a classifier of zeros for that number of classes; `output` is the ID of the output."""
+    tensors = from_bytes(weights)
+    name = f"{CLASSIFIER}{output}"
+    channels = tensors[f"{name}.weight"].shape[1]
+    new = {f"{name}.weight": torch.zeros(classes, channels), f"{name}.bias": torch.zeros(classes)}
+    return to_bytes({**tensors, **new})

@@ -10,9 +10,8 @@ directory/      a population in a directory that any number of workers share
 from genepool.population.check import check_directory
 from genepool.population.contract import Population, PopulationView
 from genepool.population.directory import DirectoryPopulation, DirectoryView
-from genepool.population.directory.archive import Event
 from genepool.population.directory.files import Files
-from genepool.population.directory.log import Place
+from genepool.population.directory.log import Event, Place
 from genepool.population.directory.manifest import (
     Manifest,
     Published,

@@ -22,32 +22,25 @@ import msgspec
 
 from genepool.errors import ConcurrencyError, DataError
 from genepool.population.directory import names
-from genepool.population.directory.archive import ArchiveReader, Event, read_events
 from genepool.population.directory.files import Files
+from genepool.population.directory.log import ArchiveReader, Event, read_events
 from genepool.population.directory.manifest import config_versions
 from genepool.population.directory.view import DirectoryView
 from genepool.population.individual import Birth, Census, Fossil, Individual, State
 
-Events = list[tuple[str, Event]]
-"""Workers, and what they did."""
+Events = list[tuple[str, Event]]  # workers, and what they did
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """One broken invariant and its place."""
-
     invariant: str
     place: str
     text: str
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The findings of a check."""
-
     violations: list[Violation]
-    foreign: list[str]
-    """Entries that are not individuals: reported, never touched."""
-    damaged_lines: list[str]
-    """Torn or damaged lines of archives: expected if a worker crashed while writing one."""
+    foreign: list[str]  # entries that are not individuals: reported, never touched
+    damaged_lines: list[str]  # torn or damaged lines of archives: expected if a worker crashed while writing one
     census: Census
     fossils: int
 
@@ -63,11 +56,9 @@ def check_directory(
     bounds: tuple[int, int] | None = None,
     finished: Mapping[str, float] | None = None,
 ) -> Report:
-    """Check a population directory without changing it.
-
-    If `settled`, workers had two leases to clean up, so nothing incomplete may be left. `bounds` are the least and the
-    greatest permitted size. `finished` maps IDs whose `finish` is known to have succeeded to their fitness.
-    """
+    """Check a population directory without changing it. If `settled`, workers had two leases to clean up, so nothing
+    incomplete may be left. `bounds` are the least and the greatest permitted size. `finished` maps IDs whose `finish`
+    is known to have succeeded to their fitness."""
     inspection = _Inspection(DirectoryView.open(path, files=files), files or Files(), settled=settled)
     return inspection.run(bounds, finished or {})
 

@@ -34,8 +34,7 @@ from genepool.errors import ConcurrencyError, PopulationTooSmallError
 from genepool.population.individual import Birth, Census, Checkpoint, Fossil, Individual, Result, State
 
 Metrics = Mapping[str, Any]
-NamedData = Mapping[str, bytes]
-"""The files of a result: their contents by name."""
+NamedData = Mapping[str, bytes]  # files of a result: their contents by name
 
 
 class PopulationView(abc.ABC):
@@ -55,10 +54,8 @@ class PopulationView(abc.ABC):
         return living[rng.randrange(len(living))]
 
     def census(self, *, fresh: bool = False) -> Census:
-        """Count the individuals in each state.
-
-        A fresh census is counted now. Any other may be some seconds old, plus the caller's own changes since.
-        """
+        """Count the individuals in each state: now, or (not `fresh`) some seconds ago, plus the caller's changes
+        since."""
         return Census.of(self.snapshot())
 
     def size(self) -> int:
@@ -102,10 +99,8 @@ class Population(PopulationView):
 
     @abc.abstractmethod
     def orphans(self) -> list[Individual]:
-        """Return the known TRAINING individuals that may be taken over; cheap enough for every step.
-
-        These are individuals that were handed over, that the caller owns, or whose owner's lease has expired.
-        """
+        """Return the known TRAINING individuals that may be taken over; cheap enough for every step. These are
+        individuals that were handed over, that the caller owns, or whose owner's lease has expired."""
 
     def garbage(self) -> list[Individual]:
         """Return some individuals that `collect` accepts: DEAD, FAILED, or left by a crashed creator or collector."""
@@ -115,10 +110,8 @@ class Population(PopulationView):
 
     @abc.abstractmethod
     def create(self, birth: Birth, *, parents: tuple[Individual, ...] = ()) -> Individual:
-        """Create a TRAINING individual owned by the caller.
-
-        Before it becomes visible it receives the weights of `parents`, in order, up to the first parent without any.
-        """
+        """Create a TRAINING individual owned by the caller. Before it becomes visible it receives the weights of
+        `parents`, in order, up to the first parent without any."""
 
     @abc.abstractmethod
     def save_checkpoint(self, individual: Individual, checkpoint: Checkpoint) -> None:
@@ -128,10 +121,8 @@ class Population(PopulationView):
     def finish(
         self, individual: Individual, *, fitness: float, metrics: Metrics | None = None, files: NamedData | None = None
     ) -> Individual:
-        """Store the result and make the caller's TRAINING individual ALIVE; the fitness must be finite.
-
-        A training that diverged or did not fit into memory is a result too: fitness 0.0, with the reason in `metrics`.
-        """
+        """Store the result and make the caller's TRAINING individual ALIVE; the fitness must be finite. A training that
+        diverged or did not fit into memory is a result too: fitness 0.0, with the reason in `metrics`."""
 
     @abc.abstractmethod
     def hand_over(self, individual: Individual) -> Individual:
@@ -139,18 +130,14 @@ class Population(PopulationView):
 
     @abc.abstractmethod
     def take_over(self, individual: Individual) -> Individual:
-        """Make an orphan the caller's.
-
-        Returns it ALIVE if an earlier attempt had left a complete result, FAILED if too many attempts ended without
-        progress, and otherwise TRAINING: the caller trains it, from its `checkpoint` if there is one.
-        """
+        """Make an orphan the caller's. Returns it ALIVE if an earlier attempt had left a complete result, FAILED if too
+        many attempts ended without progress, and otherwise TRAINING: the caller trains it, from its `checkpoint` if
+        any."""
 
     @abc.abstractmethod
     def end(self, individual: Individual, state: State, why: str, reason: str = "") -> Individual:
-        """Move an individual to DEAD, FAILED or QUARANTINED; see `kill`, `fail` and `quarantine`.
-
-        `why` is one short word, stored in the individual; `reason` is a sentence for people, stored in its fossil.
-        """
+        """Move an individual to DEAD, FAILED or QUARANTINED; see `kill`, `fail` and `quarantine`. `why` is one short
+        word, stored in the individual; `reason` is a sentence for people, stored in its fossil."""
 
     def kill(self, individual: Individual, why: str = "lost") -> Individual:
         """Make an ALIVE individual DEAD."""
@@ -173,9 +160,7 @@ class Population(PopulationView):
     @abc.abstractmethod
     def heartbeat(self, phase: str, step: int, flops: int = 0) -> None:
         """Show that the caller makes progress. The training loop calls this often, and the worker between steps.
-
-        `flops` is what the caller has executed in its life, finished or not.
-        """
+        `flops` is what the caller has executed in its life, finished or not."""
 
     def close(self) -> None:
         """Release open files."""

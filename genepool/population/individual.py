@@ -5,8 +5,7 @@
                                      take over +--+  +--fail--> FAILED -------------------------------+
 
 An individual whose contents turn out to be damaged becomes QUARANTINED and stays as evidence. No arrow leads back, so
-no snapshot ever recurs. Section "Evolutionary Algorithm" of the paper has TRAINING, ALIVE and DEAD; crashes make the
-other states necessary.
+no snapshot ever recurs. The paper has TRAINING, ALIVE and DEAD; crashes make the other states necessary.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-FREE = "free0000"
-"""The owner of a TRAINING individual that was handed over: any worker may take it over at once."""
+FREE = "free0000"  # the owner of a TRAINING individual that was handed over: any worker may take it over at once
 
 STRIKES = 3
 """The number of consecutive attempts without progress after which an individual FAILS: it may be what kills workers."""
@@ -68,7 +66,6 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True, omit_defa
         return self.state in (State.TRAINING, State.ALIVE)
 
     def published(self) -> Individual:
-        """STAGING to TRAINING, by its creator."""
         self._require(State.STAGING)
         return self._training(claim=1, strikes=0, owner=self.owner)
 
@@ -81,12 +78,10 @@ class Individual(msgspec.Struct, frozen=True, kw_only=True, dict=True, omit_defa
         return self._training(claim=self.claim + 1, strikes=strikes, owner=who)
 
     def handed_over(self) -> Individual:
-        """TRAINING to TRAINING without an owner."""
         self._require(State.TRAINING)
         return self._training(claim=self.claim + 1, strikes=0, owner=FREE)
 
     def finished(self, attempt: str, fitness: float) -> Individual:
-        """TRAINING to ALIVE, by the attempt that counts from now on."""
         self._require(State.TRAINING)
         return Individual(id=self.id, state=State.ALIVE, claim=self.claim, attempt=attempt, fitness=fitness)
 
@@ -178,12 +173,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 class Fossil(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a collected individual, complete without the directory that it came from."""
 
-    individual: Individual
-    """The last snapshot before it was collected: it says who ended the individual and why."""
+    individual: Individual  # the last snapshot before it was collected: it says who ended the individual and why
     birth: Birth
     result: Result | None = None
-    reason: str = ""
-    """A sentence that says why a FAILED individual failed."""
+    reason: str = ""  # a sentence that says why a FAILED individual failed
 
     @property
     def id(self) -> str:
@@ -202,12 +195,10 @@ class Census(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def living(self) -> int:
-        """The number that the set-point is compared with."""
         return self.training + self.alive
 
     @classmethod
     def of(cls, individuals: Iterable[Individual], *, foreign: int = 0) -> Census:
-        """Count individuals by state."""
         return cls.counted(collections.Counter(individual.state for individual in individuals), foreign=foreign)
 
     @classmethod

@@ -1,7 +1,6 @@
-"""A population in the memory of one process, under the same contract: for tests, and for simulations of any size.
+"""A population in the memory of one process, for tests, and for simulations of any size: no operation slows down.
 
-Draws, counts and changes take the same time at any size. All workers share one `MemoryStore`; to kill a worker in a
-simulation, stop using its object.
+All workers share one `MemoryStore`; to kill a worker in a simulation, stop using its object.
 """
 
 from __future__ import annotations
@@ -62,14 +61,12 @@ class MemoryStore:
         return names.make_id(next(self._ids), bytes(10))
 
     def body(self, individual: Individual) -> _Body:
-        """Return the data of an individual whose snapshot is still current."""
         body = self.bodies.get(individual.id)
         if body is None or body.individual != individual:
             raise ConcurrencyError(f"Individual {individual.id} was changed by another worker; choose again.")
         return body
 
     def draw(self, rng: random.Random) -> Individual:
-        """Draw a living individual uniformly."""
         if not self._living:
             raise PopulationTooSmallError("The population has no living individual to draw; create the first ones.")
         return self.bodies[self._living[rng.randrange(len(self._living))]].individual
@@ -117,16 +114,12 @@ class MemoryStore:
 
 
 class MemoryPopulation(Population):
-    """One worker's view of a population in memory."""
-
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.store = store or MemoryStore()
         self.store.workers += 1
         self.who = names.make_who(lambda length: self.store.workers.to_bytes(length))
         self._timer = HeartbeatTimer(self.store.lease, self.store.clock())
         self.heartbeat("start", 0)
-
-    # Looking.
 
     def snapshot(self) -> list[Individual]:
         return sorted((body.individual for body in self.store.bodies.values()), key=lambda individual: individual.id)
@@ -150,8 +143,6 @@ class MemoryPopulation(Population):
     def garbage(self) -> list[Individual]:
         return [self.store.bodies[identity].individual for identity in itertools.islice(self.store.dead, 5)]
 
-    # Reading.
-
     def read_birth(self, individual: Individual) -> Birth:
         return self.store.body(individual).birth
 
@@ -174,8 +165,6 @@ class MemoryPopulation(Population):
 
     def fossils(self) -> Iterator[Fossil]:
         yield from list(self.store.fossils.values())
-
-    # Changing.
 
     def create(self, birth: Birth, *, parents: tuple[Individual, ...] = ()) -> Individual:
         inherited = tuple(self._heritage(parents))

@@ -7,17 +7,16 @@ marked as fixed stay as they were when the experiment was created; all others ca
 
 sections     the class Settings, with one field per section, and every setting by its name
 values       changes by name, tables of sections, TOML files, texts
-presets      paper, lab, faithful and laptop
-departures   where settings depart from the paper
+presets      paper, lab, faithful, laptop and finetune; where settings depart from the paper
 """
 
-from genepool.settings.departures import departures, marked, meanings, rules_label
-from genepool.settings.presets import PRESETS, preset
+from genepool.settings.presets import PRESETS, departures, marked, meanings, preset, rules_label
 from genepool.settings.sections import FIELDS, FIXED, SECTIONS, Settings
 from genepool.settings.values import (
     by_name,
     changed,
     differences,
+    duration,
     fixed_and_tunable,
     flat,
     from_values,
@@ -30,26 +29,7 @@ from genepool.settings.values import (
 )
 
 __all__ = [
-    "FIELDS",
-    "FIXED",
-    "PRESETS",
-    "SECTIONS",
-    "Settings",
-    "by_name",
-    "changed",
-    "departures",
-    "differences",
-    "fixed_and_tunable",
-    "flat",
-    "from_values",
-    "marked",
-    "meanings",
-    "override",
-    "preset",
-    "read_toml",
-    "rules_label",
-    "seconds",
-    "size",
-    "to_values",
-    "written",
-]
+    "Settings", "FIELDS", "FIXED", "SECTIONS", "PRESETS", "preset", "departures", "marked", "meanings", "rules_label",
+    "by_name", "changed", "differences", "duration", "fixed_and_tunable", "flat", "from_values", "override",
+    "read_toml", "seconds", "size", "to_values", "written",
+]  # fmt: skip

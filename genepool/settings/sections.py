@@ -1,18 +1,10 @@
 """The sections of the settings, and every field in them by its name."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import msgspec
 from msgspec import Meta
-from msgspec.inspect import (
-    Metadata,
-    NoneType,
-    Type,
-    UnionType,
-    type_info,
-)
+from msgspec.inspect import Metadata, NoneType, Type, UnionType, type_info
 
 from genepool.data import DataSettings
 from genepool.evaluation import Limits, Objective, Training
@@ -85,23 +77,30 @@ class Field(NamedTuple):
     """A setting: its type as it is declared, and what follows from the declaration."""
 
     hint: Any
-    kind: Type
-    """The type without None and without marks."""
+    kind: Type  # without None and without marks
     optional: bool
     fixed: bool
+    example: str = ""
+    """How a text with a pattern is written."""
 
 
 def _field(hint: Any) -> Field:
     info = type_info(hint)
     fixed = isinstance(info, Metadata) and bool((info.extra or {}).get("fixed"))
-    kind = _unmarked(info)
+    kind, optional = _unmarked(info), False
     if isinstance(kind, UnionType):
-        return Field(hint, _unmarked(next(each for each in kind.types if not isinstance(each, NoneType))), True, fixed)
-    return Field(hint, kind, False, fixed)
+        info, optional = next(each for each in kind.types if not isinstance(each, NoneType)), True
+        kind = _unmarked(info)
+    return Field(hint, kind, optional, fixed, _example(info))
 
 
 def _unmarked(info: Type) -> Type:
     return info.type if isinstance(info, Metadata) else info
+
+
+def _example(info: Type) -> str:
+    examples = (info.extra_json_schema or {}).get("examples", [""]) if isinstance(info, Metadata) else [""]
+    return str(examples[0])
 
 
 SECTIONS: dict[str, type[msgspec.Struct]] = get_type_hints(Settings)

@@ -1,7 +1,5 @@
 """Settings from plain values and back: changes by name, tables of sections, TOML files, texts."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import tomllib
@@ -13,7 +11,7 @@ import msgspec
 from msgspec.inspect import BoolType, DictType, FloatType, IntType, LiteralType, StrType, Type
 
 from genepool.errors import SettingsError, shown
-from genepool.settings.sections import FIELDS, SECTIONS, Settings
+from genepool.settings.sections import FIELDS, SECTIONS, Field, Settings
 
 _RENAMED = {
     "data": "data.source",
@@ -83,25 +81,11 @@ def _converted(name: str, value: Any) -> Any:
     try:
         return msgspec.convert(value, field.hint, strict=False)
     except msgspec.ValidationError as error:
-        wanted = _requirement(field.kind, str(error)) + (", or none" if field.optional else "")
+        wanted = _requirement(field, str(error)) + (", or none" if field.optional else "")
         raise SettingsError(f"The setting {name} is {_quoted(value)}, but must be {wanted}.") from None
 
 
 _COMPARED = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
-
-
-def _requirement(kind: Type, error: str) -> str:
-    """What a value must be, from the bound that msgspec names or from the type."""
-    if bound := re.match(r"Expected `(?:int|float)` ([<>]=?) (\S+)", error):
-        odds = "a table of odds, each " if isinstance(kind, DictType) else ""
-        return f"{odds}{_COMPARED[bound[1]]} {bound[2].removesuffix('.0')}"
-    if isinstance(kind, LiteralType):
-        return "one of " + ", ".join(map(str, kind.values))
-    if isinstance(kind, StrType) and kind.pattern:
-        return "written like 32x32"
-    return _NOUNS[type(kind)]
-
-
 _NOUNS: dict[type[Type], str] = {
     IntType: "a whole number",
     FloatType: "a number",
@@ -109,6 +93,19 @@ _NOUNS: dict[type[Type], str] = {
     StrType: "a text",
     DictType: "a table with the odds of at least one mutation",
 }
+
+
+def _requirement(field: Field, error: str) -> str:
+    """What a value must be, from the bound that msgspec names or from the type."""
+    kind = field.kind
+    if bound := re.match(r"Expected `(?:int|float)` ([<>]=?) (\S+)", error):
+        odds = "a table of odds, each " if isinstance(kind, DictType) else ""
+        return f"{odds}{_COMPARED[bound[1]]} {bound[2].removesuffix('.0')}"
+    if isinstance(kind, LiteralType):
+        return "one of " + ", ".join(map(str, kind.values))
+    if isinstance(kind, StrType) and kind.pattern:
+        return f"written like {field.example}"
+    return _NOUNS[type(kind)]
 
 
 def _quoted(value: Any) -> str:
@@ -150,8 +147,7 @@ def from_values(values: Mapping[str, Any]) -> Settings:
 
 def to_values(settings: Settings) -> dict[str, dict[str, Any]]:
     """Settings as plain values in a table of sections."""
-    values: dict[str, dict[str, Any]] = msgspec.to_builtins(settings)
-    return values
+    return msgspec.to_builtins(settings)  # type: ignore[no-any-return]
 
 
 def fixed_and_tunable(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -174,31 +170,36 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def seconds(text: str) -> float:
     """A time: '90', '90s', '10m', '1.5h', '2d'."""
-    unit = text[-1:].lower()
-    try:
-        value = float(text[:-1] if unit in _UNITS else text) * _UNITS.get(unit, 1)
-    except ValueError:
-        value = float("nan")
+    value = _number(text, _UNITS)
     if not 0 <= value <= 1e10:
         raise SettingsError(f"'{shown(text)}' is not a time; write it like 90s, 10m, 1.5h or 2d.")
     return value
 
 
-_SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+def duration(text: str) -> tuple[int, float]:
+    """Individuals ('500') and seconds ('10m'), one of which is 0."""
+    found = (int(text[:12]), 0.0) if text.isascii() and text.isdigit() else (0, seconds(text))
+    if not 0 < max(found) <= 1e9:
+        raise SettingsError(f"'{shown(text)}' is too short or too long; write 500 (individuals) or 10m (time).")
+    return found
 
 
 def size(text: str) -> int:
     """An amount of memory: '2G', '1.5g', '800M', or a number of bytes."""
-    plain = text.lower().removesuffix("b").removesuffix("i")
-    unit = plain[-1:]
-    try:
-        value = float(plain[:-1] if unit in _SIZES else plain) * _SIZES.get(unit, 1)
-    except ValueError:
-        value = float("nan")
+    value = _number(text.lower().removesuffix("b").removesuffix("i"), _SIZES)
     if not 1 <= value <= 2**50:
         raise SettingsError(f"'{shown(text)}' is not an amount of memory; write it like 2G, 800M or 1.5G.")
     return int(value)
+
+
+def _number(text: str, units: Mapping[str, int]) -> float:
+    unit = text[-1:].lower()
+    try:
+        return float(text[:-1] if unit in units else text) * units.get(unit, 1)
+    except ValueError:
+        return float("nan")

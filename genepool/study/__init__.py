@@ -22,27 +22,8 @@ from genepool.study.serve import StudyRun, wanted_workers
 from genepool.study.statistics import Line, description, findings, lines
 
 __all__ = [
-    "PLAN",
-    "ArmEstimate",
-    "Estimate",
-    "Line",
-    "Outcome",
-    "Point",
-    "StudyPlan",
-    "StudyProgress",
-    "StudyRun",
-    "begin_study",
-    "description",
-    "estimate_study",
-    "findings",
-    "lines",
-    "narrowed",
-    "path_of",
-    "read_outcome",
-    "read_plan",
-    "read_study",
-    "run_study",
-    "shipped_plans",
-    "wanted_workers",
-    "known_test_accuracies",
-]
+    "PLAN", "StudyPlan", "Point", "read_plan", "shipped_plans", "narrowed",
+    "StudyRun", "StudyProgress", "wanted_workers", "begin_study", "run_study", "read_study", "path_of",
+    "Outcome", "read_outcome", "known_test_accuracies", "Line", "lines", "description", "findings",
+    "ArmEstimate", "Estimate", "estimate_study",
+]  # fmt: skip

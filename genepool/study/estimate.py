@@ -4,34 +4,32 @@ FLOPs of the paper's own experiments are those that it published. Otherwise they
 given, time is multiplied by the speed of the workers, and individuals count as if each were ResNet-20.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import numpy as np
 
+from genepool.data import ArraySource, prepare
 from genepool.dna import DNA, Requirements, Shape, individual_flops, initial, requirements, step_time, zoo
+from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
 from genepool.settings import Settings
 from genepool.study.plan import StudyPlan
 
 PAPER_FLOPS, PAPER_WORKERS, PAPER_SECONDS = 9e19, 250, 921_600.0
 """One experiment of the paper: FLOPs, workers, and the time at which its Figure 1 ends."""
-PAPER_PARAMETERS = {"cifar-10": 5_400_000, "cifar-100": 40_400_000}
-"""The best networks of the paper."""
+PAPER_PARAMETERS = {"cifar-10": 5_400_000, "cifar-100": 40_400_000}  # the best networks of the paper
 IMAGES = {"fashion-mini": Shape(28, 28, 1), "fashion-mnist": Shape(28, 28, 1), "mnist": Shape(28, 28, 1)}
 """The shapes of images; others count as 32 x 32 in colour."""
 VALIDATION_IMAGES = 5_000
-RECORD = 4_000
-"""Bytes that stay of each individual: its birth, its result and its events."""
-BIRTH = 0.02
-"""Seconds between two trainings of a worker: selection, mutation, files."""
-WEIGHTS, CHECKPOINT = 4, 8
-"""Bytes per parameter."""
-MEASURED_FOR = 3.0
-"""Seconds of training to measure the speed."""
+RECORD = 4_000  # bytes that stay of each individual: its birth, its result and its events
+BIRTH = 0.02  # seconds between two trainings of a worker: selection, mutation, files
+WEIGHTS, CHECKPOINT = 4, 8  # bytes per parameter
+MEASURED_FOR = 3.0  # seconds of training to measure the speed
+Basis = Literal["published", "as published", "budget", "time", "ResNet-20"]
+"""Where FLOPs come from; `as published`: the paper's FLOPs per worker and hour."""
 
 
 class ArmEstimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,26 +38,19 @@ class ArmEstimate(msgspec.Struct, frozen=True, kw_only=True):
     arm: str
     workers: int
     population: int
-    individuals: tuple[int, int]
-    """If all networks were ResNet-20, and if all were the initial one."""
+    individuals: tuple[int, int]  # if all networks were ResNet-20, and if all were the initial one
     flops: float
-    basis: Literal["published", "as published", "budget", "time", "ResNet-20"]
-    """Where the FLOPs come from; `as published`: the paper's FLOPs per worker and hour."""
+    basis: Basis
     budget_seconds: float | None
-    seconds: float
-    """The time for these FLOPs on these workers."""
+    seconds: float  # the time for these FLOPs on these workers
     disk: int
-    memory: int
-    """Bytes per worker."""
+    memory: int  # bytes per worker
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A study."""
-
     rules: str
     repeats: int
-    flops_per_second: float
-    """The speed of one worker."""
+    flops_per_second: float  # the speed of one worker
     measured: bool
     cores: int
     arms: tuple[ArmEstimate, ...]
@@ -81,28 +72,18 @@ def estimate_study(plan: StudyPlan, *, flops_per_second: float | None = None, de
     """Estimate a plan for workers of this speed, by default that of this machine, which is measured."""
     speed = flops_per_second or measured_speed(plan.common(), device)
     return Estimate(
-        rules=plan.label(),
-        repeats=plan.repeats,
-        flops_per_second=speed,
-        measured=not flops_per_second,
-        cores=os.cpu_count() or 1,
-        arms=tuple(_arm(plan, arm, speed) for arm in plan.arms),
-    )
+        rules=plan.label(), repeats=plan.repeats, flops_per_second=speed, measured=not flops_per_second,
+        cores=os.cpu_count() or 1, arms=tuple(_arm(plan, arm, speed) for arm in plan.arms),
+    )  # fmt: skip
 
 
 def measured_speed(settings: Settings, device: str) -> float:
     """FLOPs per second of one worker on this machine, which trains ResNet-20 on random images for a moment."""
-    import numpy as np
-
-    from genepool.data import ArraySource, prepare
-    from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
     from genepool.nn import TorchEvaluator, choose_device, prepare_process
 
-    image, rng = _image(settings), np.random.default_rng(0)
-    pixels = rng.integers(0, 256, (1000, *image), dtype=np.uint8)
-    training = Training(
-        steps=10**6, batch=settings.training.batch, precision=settings.training.precision, validation_images=10
-    )
+    image, rules = _image(settings), settings.training
+    pixels = np.random.default_rng(0).integers(0, 256, (1000, *image), dtype=np.uint8)
+    training = Training(steps=10**6, batch=rules.batch, precision=rules.precision, validation_images=10)
     prepare_process()
     with tempfile.TemporaryDirectory() as cache:
         data = prepare(ArraySource(pixels, np.arange(1000) % 10), cache=Path(cache))
@@ -124,22 +105,14 @@ def _arm(plan: StudyPlan, arm: str, speed: float) -> ArmEstimate:
     parameters = max(large.parameters, PAPER_PARAMETERS.get(settings.data.source, 0) if plan.preset == "paper" else 0)
     living = settings.population.size + workers
     return ArmEstimate(
-        arm=arm,
-        workers=workers,
-        population=settings.population.size,
-        individuals=(least, most),
-        flops=flops,
-        basis=basis,
-        budget_seconds=settings.budget.time,
-        seconds=seconds,
+        arm=arm, workers=workers, population=settings.population.size, individuals=(least, most), flops=flops,
+        basis=basis, budget_seconds=settings.budget.time, seconds=seconds,
         disk=parameters * (WEIGHTS * living + CHECKPOINT * workers) + RECORD * most,
         memory=large.memory + 6 * WEIGHTS * (parameters - large.parameters),
-    )
+    )  # fmt: skip
 
 
-def _flops(
-    plan: StudyPlan, arm: str, settings: Settings, workers: int, speed: float
-) -> tuple[float, Literal["published", "as published", "budget", "time", "ResNet-20"]]:
+def _flops(plan: StudyPlan, arm: str, settings: Settings, workers: int, speed: float) -> tuple[float, Basis]:
     budget = settings.budget
     if plan.preset == "paper" and budget.flops is None and budget.time is not None:
         known = [p.flops for p in plan.points if p.arm == arm and p.data == settings.data.source]

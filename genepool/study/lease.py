@@ -3,14 +3,11 @@
     <study>/drivers/<who>            a driver's heartbeat, rewritten in place and locked while its process lives
     <experiment>/leaders/<number>    the name of a driver, created exclusively; the highest number leads
 
-A driver is a process of `genepool study`; any number of them on any machines may serve one folder. The leader of an
-experiment makes the changes that the plan asks for, copies the weights of records and writes the outcome. Leadership is
-a lease, as in the store: another driver takes over when the leader's heartbeat has not changed for a lease, measured on
-the observer's own monotonic clock. On the leader's own machine the lock says it sooner: the system releases it when the
-process ends.
+A driver is a process of `genepool study`. The leader of an experiment makes the planned changes, copies the weights of
+records and writes the outcome. Leadership is a lease, as in the store: another driver takes over when the leader's
+heartbeat has not changed for a lease on the observer's own monotonic clock, or, on the same machine, when its lock is
+released because the process has ended.
 """
-
-from __future__ import annotations
 
 import contextlib
 import fcntl
@@ -29,8 +26,7 @@ from genepool.errors import StorageError, shown
 from genepool.population import Files
 
 DRIVERS, LEADERS, FREE = "drivers", "leaders", "free"
-HEARTBEATS_PER_LEASE = 20
-_LARGEST = 1 << 20
+HEARTBEATS_PER_LEASE, _LARGEST = 20, 1 << 20
 _WHO = re.compile(rf"[0-9a-f]{{8}}|{FREE}")
 
 
@@ -40,10 +36,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     host: str = ""
     process: int = 0
-    machine: str = ""
-    """The running system; empty if this file cannot be locked."""
-    serves: dict[str, int] = {}
-    """The number of workers that it runs, by experiment."""
+    machine: str = ""  # the running system; empty if this file cannot be locked
+    serves: dict[str, int] = {}  # the number of workers that it runs, by experiment
 
 
 class _Seen(NamedTuple):
@@ -94,11 +88,8 @@ class Driver:
             self.heartbeat()
 
     def heartbeat(self, serves: dict[str, int] | None = None) -> None:
-        """Write the next heartbeat, with the number of workers for some experiments if it has changed.
-
-        A failure is no reason to stop: the others notice the silence.
-        """
-        with self._writing, contextlib.suppress(OSError):
+        """Write the next heartbeat, with the number of workers for some experiments if it has changed."""
+        with self._writing, contextlib.suppress(OSError):  # a failure is no reason to stop: others notice the silence
             served = {**self._note.serves, **(serves or {})}
             self._note = msgspec.structs.replace(self._note, count=self._note.count + 1, serves=served)
             data = msgspec.json.encode(self._note)
@@ -165,16 +156,16 @@ class Leadership:
     """The lease of one experiment."""
 
     def __init__(self, folder: Path, number: int) -> None:
-        self._folder, self._number = folder, number
+        self._next = folder / str(number + 1)
 
     def held(self) -> bool:
         """Whether no other driver has taken over."""
-        return not (self._folder / str(self._number + 1)).exists()
+        return not self._next.exists()
 
     def release(self) -> None:
         """Let any driver take over at once."""
         with contextlib.suppress(OSError):
-            Files().save(str(self._folder / str(self._number + 1)), FREE.encode())
+            Files().save(str(self._next), FREE.encode())
 
 
 def claim(experiment: Path, driver: Driver) -> Leadership | None:

@@ -1,7 +1,5 @@
 """The outcome of one experiment of a study, in a file: enough for tables and figures without the population."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from pathlib import Path
 from typing import Any, Literal
@@ -24,15 +22,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """An individual with the highest validation accuracy when it became alive, and how far the experiment was then."""
 
     id: str
-    seconds: float
-    """The training time of the experiment."""
+    seconds: float  # the training time of the experiment
     flops: int
-    individuals: int
-    """The number that had become alive, including itself."""
+    individuals: int  # the number that had become alive, including itself
     validation: float
     parameters: int
-    test: float | None
-    """The test accuracy, measured at the end; None if the weights were gone before they were copied."""
+    test: float | None  # the test accuracy, measured at the end; None if the weights were gone before they were copied
 
 
 class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,39 +36,30 @@ class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
     set: dict[str, Any]
     seconds: float
     flops: int
-    individuals: int
-    """As above, by the individuals that were finished."""
-    finished_share: float = 0.0
-    """The share of the budget that those had taken."""
+    individuals: int  # as above, by the individuals that were finished
+    finished_share: float = 0.0  # the share of the budget that those had taken
+    # The share that was spent, with the trainings in progress: what decides about changes and ends the experiment.
     share: float = 0.0
-    """The share that was spent, with the trainings in progress: what decides about changes and ends the experiment."""
     why: Literal["spent", "plateau"] = "spent"
-    version: int = 0
-    """The version of the settings with this change."""
+    version: int = 0  # the version of the settings with this change
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """One experiment."""
-
     arm: str
     seed: int
     best: BestNetwork
+    # FLOPs spent and accuracy of the best so far, at each new best and at the end.
     curve: tuple[tuple[float, float], ...]
-    """FLOPs spent and accuracy of the best so far, at each new best and at the end."""
-    useful: float
-    """The share of the FLOPs that was spent on the best individual and its ancestors."""
+    useful: float  # the share of the FLOPs that was spent on the best individual and its ancestors
     records: tuple[Record, ...] = ()
     changes: tuple[PlannedChange, ...] = ()
-    planned: int = 0
-    """The number of changes in the plan; some may not have come due before the budget was spent."""
+    planned: int = 0  # the number of changes in the plan; some may not have come due before the budget was spent
+    # The best fitness before the first change, and of the individuals born after the last; None if there are none.
     around_changes: tuple[float, float | None] | None = None
-    """The best fitness before the first change, and of the individuals born after the last; None if there are none."""
+    # For each percent of the budget: the best fitness until then, and of the individuals born later.
     splits: tuple[tuple[float, float | None], ...] = ()
-    """For each percent of the budget: the best fitness until then, and of the individuals born later."""
-    settings: dict[str, Any] = {}
-    """The settings at the start."""
-    versions: dict[str, str] = {}
-    """The versions of Genepool and of the libraries that compute."""
+    settings: dict[str, Any] = {}  # the settings at the start
+    versions: dict[str, str] = {}  # the versions of Genepool and of the libraries that compute
 
     @property
     def _chosen(self) -> Record | None:
@@ -82,7 +68,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The ID of the individual that is reported."""
         return self.best.id if self._chosen is None else self._chosen.id
 
     @property
@@ -96,15 +81,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def test_accuracy(self) -> float:
         """The test accuracy of the individual of highest validation accuracy."""
-        test = self.best.test_accuracy if self._chosen is None else self._chosen.test
-        return test or 0.0
+        return (self.best.test_accuracy if self._chosen is None else self._chosen.test) or 0.0
 
 
 def around(history: History, changes: tuple[PlannedChange, ...]) -> tuple[float, float | None] | None:
-    """The best fitness before the first change, and of the individuals that were born after the last.
-
-    A training that was in progress during a change belongs to neither.
-    """
+    """The best fitness before the first change, and of those born after the last; trainings during one are neither."""
     if not changes:
         return None
     progress, last = history.table.progress(), changes[-1]

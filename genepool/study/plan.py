@@ -1,41 +1,7 @@
 """The plan of a study: a TOML file with settings for all, arms that change some of them, and how often to repeat.
 
-about = "What the study asks."
-repeats = 3
-preset = "laptop"
-
-statistics = ["mean", "flops"]   # decided before anything runs; see `statistics.py`
-
-[settings]                  # of every arm
-budget.flops = 2e12
-
-[arms.all]
-[arms."weights by shape"]
-training.inheritance = "matching"
-
-[[arms.all.changes]]        # settings that change in a running experiment, one change after another
-when = "plateau"            # when no individual was better than all since the previous change,
-individuals = 200           # for so many individuals in a row,
-spent = 0.5                 # and at the latest when this share of the budget is spent; or only `spent`, without `when`
-set = { breeding.mutations = 5 }     # and, or instead: reset_weights = true
-
-[scales.paper]              # what is different at another scale: preset, repeats, settings, arms' settings, which arms
-preset = "paper"
-repeats = 5
-only = ["all"]
-
-[[points]]                  # published results, in the figure of accuracy against FLOPs
-label = "ResNet-20, by hand"
-flops = 6.5e13
-accuracy = 0.854
-
-[[curves]]                  # published curves, in the figure `repeatability`
-label = "the paper: evolution"
-hours = 256.2               # the length of the run
-points = [[256.2, 0.941]]   # hours, test accuracy
+docs/guide/reproducing.md explains the file with examples; plans/ has those that are shipped.
 """
-
-from __future__ import annotations
 
 import re
 from pathlib import Path
@@ -49,8 +15,8 @@ from genepool.settings import FIXED, Settings, by_name, changed, flat, preset, r
 from genepool.study.statistics import STATISTICS
 
 PLANS = Path(__file__).parent / "plans"
-LAPTOP = "laptop"
-"""The scale of a plan without changes."""
+LAPTOP = "laptop"  # the scale of a plan without changes
+RESET = "reset_weights"
 _ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ,_+-]{0,60}", re.ASCII)
 
 
@@ -60,37 +26,30 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     label: str
     flops: float
     accuracy: float
-    data: str = ""
-    """The data set of the result; it is drawn in figures about other data only on request."""
-    arm: str = ""
-    """The arm that it is the result of at the paper's scale; the estimate takes its FLOPs."""
+    data: str = ""  # the data set of the result; it is drawn in figures about other data only on request
+    arm: str = ""  # the arm that it is the result of at the paper's scale; the estimate takes its FLOPs
 
 
 class PublishedCurve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A published curve, or single points of one, for the figure `repeatability`."""
 
     label: str
-    hours: float
-    """The length of the run; the figure compares shares of it."""
-    points: tuple[tuple[float, float], ...]
-    """Hours and test accuracy."""
-    deviation: float | None = None
-    """The standard deviation of the accuracy between repeats, if it was published."""
+    hours: float  # the length of the run; the figure compares shares of it
+    points: tuple[tuple[float, float], ...]  # hours and test accuracy
+    deviation: float | None = None  # the standard deviation of the accuracy between repeats, if it was published
     data: str = ""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings that change while an experiment runs, after the changes listed before it."""
 
+    # The share of the budget after which they change; with `when`, after which they change at the latest.
     spent: float | None = None
-    """The share of the budget after which they change; with `when`, after which they change at the latest."""
+    # `plateau`: as soon as `individuals` in a row were not better than the best since the previous change.
     when: Literal["plateau"] | None = None
-    """`plateau`: as soon as `individuals` in a row were not better than the best since the previous change."""
     individuals: int | None = None
-    set: dict[str, Any] = {}
-    """New values by name."""
-    reset_weights: bool = False
-    """Whether all weights are reset, as by `genepool intervene --reset-weights`."""
+    set: dict[str, Any] = {}  # new values by name
+    reset_weights: bool = False  # whether all weights are reset, as by `genepool intervene --reset-weights`
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "set", flat(self.set))
@@ -100,6 +59,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.individuals is not None and waited >= self.individuals:
             return "plateau"
         return "spent" if self.spent is not None and share >= self.spent else None
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What changes, as it is recorded."""
+        return {**self.set, RESET: True} if self.reset_weights else self.set
 
     @property
     def moment(self) -> str:
@@ -117,10 +81,8 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     preset: str | None = None
     repeats: int | None = None
     settings: dict[str, Any] = {}
-    arms: dict[str, dict[str, Any]] = {}
-    """Settings of arms, instead of those that the plan gives them."""
-    only: tuple[str, ...] = ()
-    """The arms that are run; none given: all."""
+    arms: dict[str, dict[str, Any]] = {}  # settings of arms, instead of those that the plan gives them
+    only: tuple[str, ...] = ()  # the arms that are run; none given: all
 
     def __post_init__(self) -> None:
         _flatten(self)
@@ -136,12 +98,11 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     arms: dict[str, dict[str, Any]]
     points: tuple[Point, ...] = ()
     curves: tuple[PublishedCurve, ...] = ()
+    # What is computed from the outcomes; part of the plan, so that it is not chosen after seeing them.
     statistics: tuple[str, ...] = ("mean", "flops")
-    """What is computed from the outcomes; part of the plan, so that it is not chosen after seeing them."""
+    # The figure that the question calls for; accuracy against FLOPs is always drawn.
     figure: Literal["repeatability", "dependence", "escape", "economy"] = "economy"
-    """The figure that the question calls for; accuracy against FLOPs is always drawn."""
-    against: str = ""
-    """The setting on the horizontal axis of the figure `dependence`."""
+    against: str = ""  # the setting on the horizontal axis of the figure `dependence`
     scale: str = LAPTOP
     scales: dict[str, Scale] = {}
 
@@ -164,10 +125,9 @@ class StudyPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def changes(self, arm: str) -> tuple[Change, ...]:
         """What changes while an experiment of this arm runs, in order."""
         try:
-            found = msgspec.convert(self.arms[arm].get("changes", ()), tuple[Change, ...])
+            return msgspec.convert(self.arms[arm].get("changes", ()), tuple[Change, ...])
         except msgspec.ValidationError as error:
             raise SettingsError(f"the `changes` of a running experiment are not valid: {shown(str(error))}.") from None
-        return found
 
     def runs(self) -> list[tuple[str, int]]:
         """The arm and seed of every experiment: all arms once, then again, so that half a study is fair too."""

@@ -8,32 +8,25 @@ run, the study's process only copies weights; it opens the test images after the
 files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from genepool.analysis import Interval, Row, Stopwatch, Table
-from genepool.data import write_atomic
+from genepool.data import Source, write_atomic
 from genepool.errors import ConcurrencyError, DataError, StorageError, shown
 from genepool.evolution import Intervention, Spending
-from genepool.experiment import Experiment
+from genepool.experiment import Experiment, measure_test_accuracy
 from genepool.population import State
 from genepool.study.outcome import PlannedChange, Record
 from genepool.study.plan import Change
 
-if TYPE_CHECKING:
-    from genepool.data import Source
-
 FOLDER, CHANGES = "records", "changes.json"
 RESET = Intervention(reset_weights=True)
-PAUSE = 30.0
-"""Seconds without any training after which a run counts as paused."""
+PAUSE = 30.0  # seconds without any training after which a run counts as paused
 
 
 class RunClock:
@@ -85,15 +78,9 @@ class Follower:
         if why is not None:
             spent = self._history.spending()
             made = PlannedChange(
-                set={**change.set, "reset_weights": True} if change.reset_weights else change.set,
-                seconds=spent.seconds,
-                flops=spent.flops,
-                individuals=spent.individuals,
-                finished_share=budget.share(spent),
-                share=share,
-                why=why,
-                version=self._make(change, spent, since),
-            )
+                set=change.recorded, seconds=spent.seconds, flops=spent.flops, individuals=spent.individuals,
+                finished_share=budget.share(spent), share=share, why=why, version=self._make(change, spent, since),
+            )  # fmt: skip
             _write(self._experiment.path / CHANGES, msgspec.json.encode([*done, made]))
 
     def _make(self, change: Change, spent: Spending, since: int) -> int:
@@ -127,26 +114,17 @@ def keep_weights(experiment: Experiment, row: Row) -> bool:
 
 def records(experiment: Experiment, source: Source, device: str) -> tuple[Record, ...]:
     """The records that the curves are drawn from; to be called once, when no worker is active."""
-    from genepool.experiment import measure_test_accuracy
-
-    history = experiment.history()
+    history, found = experiment.history(), []
     progress = history.table.progress()
-    found = []
     for row, place in zip(history.records(), np.nonzero(progress.is_record)[0].tolist(), strict=True):
         keep_weights(experiment, row)
         path = _place(experiment, row)
         test = measure_test_accuracy(experiment, row, path.read_bytes(), source, device) if path.exists() else None
-        found.append(
-            Record(
-                id=row.id,
-                seconds=float(progress.elapsed[place]),
-                flops=int(progress.spent[place]),
-                individuals=place + 1,
-                validation=row.accuracy or 0.0,
-                parameters=row.evaluation.parameters,
-                test=test,
-            )
-        )
+        record = Record(
+            id=row.id, seconds=float(progress.elapsed[place]), flops=int(progress.spent[place]), individuals=place + 1,
+            validation=row.accuracy or 0.0, parameters=row.evaluation.parameters, test=test,
+        )  # fmt: skip
+        found.append(record)
     return tuple(found)
 
 

@@ -7,16 +7,13 @@ A study that was stopped or killed continues when it is started again. Several p
 at the same time: see schedule.py.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from genepool.data import write_atomic
+from genepool.data import Source, prepare, write_atomic
 from genepool.errors import SettingsError, shown
 from genepool.experiment import Experiment, best_network
 from genepool.settings import by_name
@@ -28,15 +25,11 @@ from genepool.study.schedule import Look, Scheduler
 from genepool.study.serve import Planned, StudyRun
 from genepool.workers import memory_per_pool
 
-if TYPE_CHECKING:
-    from genepool.data import Source
-
 PLAN = "plan.json"
 
 
 def run_study(plan: StudyPlan, folder: Path, run: StudyRun, look: Look) -> list[Outcome]:
     """Run the experiments that have no outcome yet, with other drivers if there are any; return all outcomes.
-
     KeyboardInterrupt after Ctrl-C or SIGTERM: trainings are handed over, and the next driver continues.
     """
     begin_study(plan, folder)
@@ -48,35 +41,29 @@ def run_study(plan: StudyPlan, folder: Path, run: StudyRun, look: Look) -> list[
         lease = max(one.settings.population.lease for one in planned)
         with _joined(run), Driver(folder, lease) as driver:
             Scheduler(planned, driver, run).work(look)
-    found = [read_outcome(one.path) for one in planned]
-    return [outcome for outcome in found if outcome is not None]
+    return _outcomes(one.path for one in planned)
 
 
 def _planned(plan: StudyPlan, folder: Path, arm: str, seed: int, run: StudyRun) -> Planned:
-    path = path_of(folder, arm, seed)
-    changes = plan.changes(arm)
+    path, changes = path_of(folder, arm, seed), plan.changes(arm)
+
+    def close(experiment: Experiment) -> None:
+        _close(experiment, arm, seed, experiment.source(run.data_dir), run.device, len(changes))
+
     return Planned(
-        key=str(path.relative_to(folder)),
-        path=path,
-        settings=plan.settings_of(arm, seed),
+        key=str(path.relative_to(folder)), path=path, settings=plan.settings_of(arm, seed), close=close,
         follow=lambda experiment: Follower(experiment, changes).look,
-        close=lambda experiment: _close(
-            experiment, arm, seed, experiment.source(run.data_dir), run.device, len(changes)
-        ),
-    )
+    )  # fmt: skip
 
 
 def _prepare_images(planned: list[Planned], run: StudyRun) -> None:
     """Prepare all images once, and not by all workers at the same time; bad ones are reported here."""
-    from genepool.data import prepare
-
     for data in {one.settings.data for one in planned if not one.finished}:
         prepare(data.open(run.data_dir))
 
 
 @contextmanager
 def _joined(run: StudyRun) -> Iterator[None]:
-    """Join the Ray cluster that all experiments share."""
     if run.ray is None:
         yield
         return
@@ -101,13 +88,20 @@ def read_study(folder: Path) -> tuple[StudyPlan, list[Outcome]]:
         check_plan(plan, folder / PLAN)
     except (OSError, msgspec.MsgspecError):
         raise SettingsError(f"The plan '{shown(folder / PLAN)}' is missing or damaged; run the study again.") from None
-    found = [read_outcome(path_of(folder, arm, seed)) for arm, seed in plan.runs()]
-    return plan, [outcome for outcome in found if outcome is not None]
+    return plan, _outcomes(path_of(folder, arm, seed) for arm, seed in plan.runs())
+
+
+def _outcomes(paths: Iterable[Path]) -> list[Outcome]:
+    return [outcome for outcome in map(read_outcome, paths) if outcome is not None]
 
 
 def begin_study(plan: StudyPlan, folder: Path) -> None:
     """Write the plan before anything runs. A folder holds one plan, to which only repeats and arms may be added."""
-    _refuse_endless(plan)
+    for arm in plan.arms:
+        if not plan.settings_of(arm, 1).budget.limits_anything:
+            raise SettingsError(
+                f"The arm '{arm}' would never end; set budget.time, budget.individuals or budget.flops."
+            )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / PLAN
     if path.exists():
@@ -129,34 +123,17 @@ def _fixed(plan: StudyPlan) -> tuple[object, ...]:
     return plan.settings, plan.preset, plan.statistics
 
 
-def _refuse_endless(plan: StudyPlan) -> None:
-    for arm in plan.arms:
-        if not plan.settings_of(arm, 1).budget.limits_anything:
-            raise SettingsError(
-                f"The arm '{arm}' would never end; set budget.time, budget.individuals or budget.flops."
-            )
-
-
-def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str, planned: int) -> Outcome:
+def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: str, planned: int) -> None:
     """Choose the best network by validation accuracy, test it once, and record the outcome."""
     from genepool.nn import versions
 
     best, history = best_network(experiment, source=source, device=device), experiment.history()
-    changes = read_changes(experiment.path)
+    first, changes = experiment.settings(1), read_changes(experiment.path)
     outcome = Outcome(
-        arm=arm,
-        seed=seed,
-        best=best,
-        curve=curve(history),
-        useful=useful(history, best.id),
-        records=records(experiment, source, device),
-        changes=changes,
-        planned=planned,
-        around_changes=around(history, changes),
-        splits=splits(history, experiment.settings(1).budget),
-        settings=by_name(experiment.settings(1)),
-        versions=versions(),
-    )
+        arm=arm, seed=seed, best=best, curve=curve(history), useful=useful(history, best.id),
+        records=records(experiment, source, device), changes=changes, planned=planned,
+        around_changes=around(history, changes), splits=splits(history, first.budget),
+        settings=by_name(first), versions=versions(),
+    )  # fmt: skip
     write_outcome(experiment.path, outcome)
     forget_weights(experiment)
-    return outcome

@@ -1,7 +1,5 @@
 """Which experiments of a study this driver serves, and how far the study is, on whatever machines it runs."""
 
-from __future__ import annotations
-
 import random
 import signal
 import threading
@@ -18,25 +16,19 @@ from genepool.experiment import Experiment
 from genepool.study.lease import Driver, Note, claim, is_led
 from genepool.study.serve import Planned, Serving, StudyRun, workers_missing
 
-TICK = 0.5
-"""Seconds between two decisions."""
-LOOK_EVERY = 5.0
-"""Seconds between two readings of all running experiments."""
-HELP_EVERY = 4.0
-"""Seconds on average between two attempts to help another driver."""
+TICK = 0.5  # seconds between two decisions
+LOOK_EVERY = 5.0  # seconds between two readings of all running experiments
+HELP_EVERY = 4.0  # seconds on average between two attempts to help another driver
 
 
 class ExperimentProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far one running experiment is."""
 
     key: str
-    share: float
-    """The part of the budget that is spent."""
+    share: float  # the part of the budget that is spent
     individuals: int
-    best: float | None
-    """The accuracy of the best living individual; None: there is none yet."""
-    workers: int
-    """The workers of all drivers."""
+    best: float | None  # the accuracy of the best living individual; None: there is none yet
+    workers: int  # the workers of all drivers
     trouble: str = ""
 
 
@@ -47,11 +39,32 @@ class StudyProgress(msgspec.Struct, frozen=True, kw_only=True):
     running: tuple[ExperimentProgress, ...]
     waiting: int
     drivers: int
-    seconds_left: float | None
-    """The time until the end at the present speed; None: unknown."""
+    seconds_left: float | None  # the time until the end at the present speed; None: unknown
 
 
 Look = Callable[[StudyProgress], None]
+
+
+class _Signals:
+    """Counts requests to stop. Only a number: an exception here could interrupt the start of a worker halfway."""
+
+    count = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+
+
+@contextmanager
+def _signals() -> Iterator[_Signals]:
+    """Count Ctrl-C and SIGTERM while the context lasts."""
+    signals, is_main = _Signals(), threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()  # only there can handlers be set
+    before = {number: signal.signal(number, signals) for number in numbers}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Scheduler:
@@ -109,8 +122,7 @@ class Scheduler:
 
     def _make_room(self) -> None:
         """Stop helping: leading comes first."""
-        helping = [serving for serving in self._serving.values() if not serving.leads]
-        if helping:
+        if helping := [serving for serving in self._serving.values() if not serving.leads]:
             helping[0].stop()
 
     def _help(self, led: list[Planned]) -> None:
@@ -140,19 +152,16 @@ class Scheduler:
         notes, left = self._driver.others(), [one for one in left if not one.finished]
         led = [one for one in left if one.is_begun and is_led(one.path, self._driver)]
         running = tuple(self._progress_of(one, notes) for one in led)
-        waiting = len(left) - len(running)
+        done, waiting = len(self._planned) - len(left), len(left) - len(running)
+        seconds_left = self._speed.seconds_left([one.share for one in running], waiting)
         return StudyProgress(
-            done=len(self._planned) - len(left),
-            running=running,
-            waiting=waiting,
-            drivers=1 + len(notes),
-            seconds_left=self._speed.seconds_left([one.share for one in running], waiting),
+            done=done, running=running, waiting=waiting, drivers=1 + len(notes), seconds_left=seconds_left
         )
 
     def _progress_of(self, one: Planned, notes: dict[str, Note]) -> ExperimentProgress:
         serving = self._serving.get(one.key)
-        elsewhere = sum(note.serves.get(one.key, 0) for note in notes.values())
         workers, trouble = (serving.workers, serving.trouble) if serving else (0, "")
+        elsewhere = sum(note.serves.get(one.key, 0) for note in notes.values())
         return self._speed.look(one, elsewhere + workers, trouble)
 
 
@@ -165,7 +174,6 @@ class _Speed:
         self._gained = self._seconds = 0.0
 
     def look(self, one: Planned, workers: int, trouble: str) -> ExperimentProgress:
-        """Read what is new in an experiment."""
         if one.key not in self._observed:
             experiment = one.create()
             self._observed[one.key] = experiment, experiment.observe()
@@ -177,42 +185,13 @@ class _Speed:
         self._gained, self._seconds = self._gained + max(0.0, share - before), self._seconds + now - since
         self._last[one.key] = share, now
         return ExperimentProgress(
-            key=one.key,
-            share=share,
-            individuals=status.spent.individuals,
-            best=status.best.accuracy if status.best else None,
-            workers=workers,
-            trouble=trouble or status.trouble,
-        )
+            key=one.key, share=share, individuals=status.spent.individuals, workers=workers,
+            best=status.best.accuracy if status.best else None, trouble=trouble or status.trouble,
+        )  # fmt: skip
 
     def seconds_left(self, shares: list[float], waiting: int) -> float | None:
         """The time for the rest of the running experiments and for those that wait, as many at a time as now."""
         if not shares or not self._gained:
             return None
-        left = sum(1 - share for share in shares) + waiting
-        slowest = max(1 - share for share in shares)
-        return max(left / len(shares), slowest) * self._seconds / self._gained
-
-
-class _Signals:
-    """Counts requests to stop. Only a number: an exception here could interrupt the start of a worker halfway."""
-
-    count = 0
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
-
-
-@contextmanager
-def _signals() -> Iterator[_Signals]:
-    """Count Ctrl-C and SIGTERM while the context lasts."""
-    signals = _Signals()
-    if threading.current_thread() is not threading.main_thread():  # only there can handlers be set
-        yield signals
-        return
-    before = {number: signal.signal(number, signals) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield signals
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        left = [1 - share for share in shares]
+        return max((sum(left) + waiting) / len(shares), max(left)) * self._seconds / self._gained

@@ -4,8 +4,6 @@ Each experiment has a thread, since preparing a cluster's nodes, copying weights
 their time, and the other experiments must not wait.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import threading
@@ -24,23 +22,17 @@ from genepool.study.lease import LEADERS, Driver, Leadership, claim, leader_of, 
 from genepool.study.outcome import FILE
 from genepool.workers import RESERVE, PoolShare, RayOptions, WorkerPool
 
-EVERY = 0.2
-"""Seconds between two looks: an individual that sets a record may be dead, and its weights gone, soon after."""
-SELDOM = 2.0
-"""Seconds between two looks at the other drivers and at the budget."""
+EVERY = 0.2  # seconds between two looks: an individual that sets a record may be dead, and its weights gone, soon after
+SELDOM = 2.0  # seconds between two looks at the other drivers and at the budget
 
 
 class StudyRun(msgspec.Struct, frozen=True, kw_only=True):
     """How a driver runs a study."""
 
-    parallel: int = 1
-    """Experiments at the same time."""
-    workers: int | None = None
-    """The most workers of this driver for one experiment; None: as many as the settings say."""
-    memory: int | None = None
-    """Bytes per worker; None: an equal share of the free memory."""
-    room: int | None = None
-    """Bytes for all workers of one experiment; None: unknown."""
+    parallel: int = 1  # experiments at the same time
+    workers: int | None = None  # the most workers of this driver for one experiment; None: as many as the settings say
+    memory: int | None = None  # bytes per worker; None: an equal share of the free memory
+    room: int | None = None  # bytes for all workers of one experiment; None: unknown
     device: str = "auto"
     data_dir: Path | None = None
     plugins: tuple[str, ...] = ()
@@ -64,23 +56,18 @@ class StudyRun(msgspec.Struct, frozen=True, kw_only=True):
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """One experiment of the plan."""
 
-    key: str
-    """Its folder within the study."""
+    key: str  # its folder within the study
     path: Path
     settings: Settings
-    follow: Callable[[Experiment], Callable[[], None]]
-    """Makes what the leader calls at every look."""
-    close: Callable[[Experiment], object]
-    """Writes the outcome."""
+    follow: Callable[[Experiment], Callable[[], None]]  # makes what the leader calls at every look
+    close: Callable[[Experiment], object]  # writes the outcome
 
     @property
     def finished(self) -> bool:
-        """Whether the outcome is written."""
         return (self.path / FILE).exists()
 
     @property
     def is_begun(self) -> bool:
-        """Whether there is an experiment."""
         return (self.path / LEADERS).exists()
 
     def create(self) -> Experiment:
@@ -93,22 +80,18 @@ class Serving(threading.Thread):
 
     def __init__(self, planned: Planned, driver: Driver, run: StudyRun, leadership: Leadership | None) -> None:
         super().__init__(name=planned.key)
-        self._planned, self._experiment = planned, planned.create()
-        self._driver, self._run = driver, run
+        self._planned, self._experiment, self._driver, self._run = planned, planned.create(), driver, run
         self._lead(leadership)
         self._pools: list[WorkerPool] = []
-        self._pools_made = 0
-        self._stopping, self._over, self._next_look = threading.Event(), False, 0.0
+        self._pools_made, self._stopping, self._over, self._next_look = 0, threading.Event(), False, 0.0
         self._ledger = Ledger(self._experiment.view())
-        lease = self._experiment.manifest.lease
-        self._monitor = HeartbeatMonitor(lambda who: self._experiment.view().worker(who).heartbeat(), lease)
+        self._lease = self._experiment.manifest.lease
+        self._monitor = HeartbeatMonitor(lambda who: self._experiment.view().worker(who).heartbeat(), self._lease)
         self.error: BaseException | None = None
-        self.trouble = ""
-        """Why the files cannot be used at present."""
+        self.trouble = ""  # why the files cannot be used at present
 
     @property
     def leads(self) -> bool:
-        """Whether this driver leads the experiment."""
         return self._leadership is not None
 
     @property
@@ -188,8 +171,8 @@ class Serving(threading.Thread):
     def _in_training(self) -> bool:
         """Whether a worker on any machine still trains: its individual may become the best."""
         owners = [one.owner for one in self._experiment.view().snapshot() if one.state is State.TRAINING]
-        now, lease = time.monotonic(), self._experiment.manifest.lease
-        return any(self._monitor.unchanged_for(who, now) < lease for who in owners if who != FREE)
+        now = time.monotonic()
+        return any(self._monitor.unchanged_for(who, now) < self._lease for who in owners if who != FREE)
 
     # -- workers -------------------------------------------------------------------------------------------------------
 
@@ -198,19 +181,10 @@ class Serving(threading.Thread):
         missing = self._missing()
         if missing == 0:
             return bool(self.leads or self._pools)
-        share = PoolShare(
-            pools=self._run.parallel,
-            most=missing,
-            memory=self._room(missing),
-            series=0 if self.leads and not self._pools_made else 1 + secrets.randbits(20),
-        )
+        run, series = self._run, 0 if self.leads and not self._pools_made else 1 + secrets.randbits(20)
+        share = PoolShare(pools=run.parallel, most=missing, memory=self._room(missing), series=series)
         pool = self._experiment.pool(
-            device=self._run.device,
-            data_dir=self._run.data_dir,
-            memory=self._run.memory,
-            plugins=self._run.plugins,
-            ray=self._run.ray,
-            share=share,
+            device=run.device, data_dir=run.data_dir, memory=run.memory, plugins=run.plugins, ray=run.ray, share=share
         )
         pools.enter_context(pool)
         self._pools_made += 1

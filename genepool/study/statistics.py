@@ -4,19 +4,15 @@ Follows the paper's "Reporting Methodology": the best experiment is the one of h
 accuracy is reported, and the plan names the statistics before anything runs.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from math import comb
 
 import msgspec
 
 from genepool.study.outcome import PERCENTS, Outcome
 
-Finding = tuple[str, str]
-"""The name of a figure, and its value as text."""
+Finding = tuple[str, str]  # the name of a figure, and its value as text
 NONE_BORN = "No individual was born after the last change."
 
 
@@ -27,13 +23,9 @@ def mean(outcomes: Sequence[Outcome]) -> list[Finding]:
         tests = [100 * outcome.test_accuracy for outcome in group]
         spread = f", s.d. {statistics.stdev(tests):.2f}" if len(tests) > 1 else ""
         best = max(group, key=lambda outcome: outcome.validation)
-        found.append(
-            (
-                f"test accuracy, {arm}",
-                f"mean {statistics.fmean(tests):.2f} %{spread}, n = {len(tests)}; "
-                f"best by validation: {100 * best.test_accuracy:.2f} % (seed {best.seed})",
-            )
-        )
+        own = f"mean {statistics.fmean(tests):.2f} %{spread}, n = {len(tests)}"
+        chosen = f"best by validation: {100 * best.test_accuracy:.2f} % (seed {best.seed})"
+        found.append((f"test accuracy, {arm}", f"{own}; {chosen}"))
     return found
 
 
@@ -157,7 +149,7 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
 def sign_test(better: int, worse: int) -> float:
     """The probability of at least `better` successes if both were equally likely; ties do not count."""
     n = better + worse
-    return float(sum(comb(n, k) for k in range(better, n + 1)) / 2**n)
+    return float(sum(math.comb(n, k) for k in range(better, n + 1)) / 2**n)
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,8 +159,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int
     validation: float
     test: float
-    spread: float | None
-    """Twice the standard error of the mean test accuracy; None for a single repeat."""
+    spread: float | None  # twice the standard error of the mean test accuracy; None for a single repeat
     individuals: float
     flops: float
     parameters: float
@@ -181,16 +172,10 @@ def lines(outcomes: Sequence[Outcome]) -> list[Line]:
 
 
 def _line(arm: str, outcomes: list[Outcome]) -> Line:
-    tests = [outcome.test_accuracy for outcome in outcomes]
-    mean = statistics.fmean
+    tests, mean = [each.test_accuracy for each in outcomes], statistics.fmean
     return Line(
-        arm=arm,
-        repeats=len(outcomes),
-        validation=mean(outcome.validation for outcome in outcomes),
-        test=mean(tests),
+        arm=arm, repeats=len(outcomes), validation=mean(each.validation for each in outcomes), test=mean(tests),
         spread=2 * statistics.stdev(tests) / len(tests) ** 0.5 if len(tests) > 1 else None,
-        individuals=mean(outcome.best.individuals for outcome in outcomes),
-        flops=mean(outcome.best.flops for outcome in outcomes),
-        parameters=mean(outcome.parameters for outcome in outcomes),
-        useful=mean(outcome.useful for outcome in outcomes),
-    )
+        individuals=mean(each.best.individuals for each in outcomes), flops=mean(each.best.flops for each in outcomes),
+        parameters=mean(each.parameters for each in outcomes), useful=mean(each.useful for each in outcomes),
+    )  # fmt: skip

@@ -63,8 +63,6 @@ class ConcurrencyContract(UsesHarness):
         assert other.snapshot() == []
         assert {fossil.id for fossil in one.fossils()} == {dead.id, failed.id}
 
-    # Leases.
-
     def test_the_individual_of_an_active_owner_is_not_an_orphan(self, harness: Harness) -> None:
         one, other = harness.join(), harness.join()
         born(one)

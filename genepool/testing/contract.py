@@ -156,8 +156,6 @@ class LifeContract(UsesHarness):
                 step()
         assert len(worker.snapshot()) == 2
 
-    # Numbers and draws.
-
     def test_the_size_reflects_own_changes_at_once(self, worker: Population) -> None:
         first, second = born(worker, 1), born(worker, 2)
         assert worker.size() == 2

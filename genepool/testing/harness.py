@@ -46,17 +46,14 @@ class Clock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
         self.now += seconds
 
 
 def born(worker: Population, number: int = 0, *parents: Individual) -> Individual:
-    """Create a TRAINING individual that the worker owns."""
     return worker.create(make_birth(number, parents=parents), parents=parents)
 
 
 def grown(worker: Population, number: int = 0, *parents: Individual, fitness: float = 0.5) -> Individual:
-    """Create an ALIVE individual with weights."""
     child = born(worker, number, *parents)
     return worker.finish(child, fitness=fitness, metrics={"steps": 10}, files={WEIGHTS: make_weights(number)})
 

@@ -1,8 +1,4 @@
-"""A cluster in virtual time: the production worker and population, with training replaced by a model of it.
-
-The model predicts the duration of a training from its FLOPs, and a noisy fitness: larger networks can reach more, but
-only with training, part of which they may have inherited.
-"""
+"""A cluster in virtual time: the production worker and population, with training replaced by a model of it."""
 
 from __future__ import annotations
 
@@ -41,7 +37,6 @@ class Landscape(msgspec.Struct, frozen=True, kw_only=True):
     """FLOPs of one step beyond which a network is refused, as the evaluator refuses networks that do not fit."""
 
     def train(self, dna: DNA, seed: int, inherited: bytes | None) -> Trained:
-        """Return the result of training this DNA; its `seconds` is the duration."""
         needs = requirements(dna, self.image, self.classes, self.batch)
         if needs.training.total > self.max_flops:
             return Trained(Evaluation(fitness=0.0, reason="too large", seconds=self.overhead), None)
@@ -63,30 +58,23 @@ class Landscape(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-EMPTY_STEP = 0.005
-"""Seconds that a step without a birth takes."""
+EMPTY_STEP = 0.005  # seconds that a step without a birth takes
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     population_size: int
-    individuals: int
-    """Individuals that became alive."""
-    idle: float
-    """The fraction of the workers' time in which they had nothing to train."""
+    individuals: int  # individuals that became alive
+    idle: float  # fraction of the workers' time in which they had nothing to train
     simulated_hours: float
     individuals_per_hour: float
-    steps_per_hour: float
-    """Steps of all workers, including those without a training."""
-    abandoned: int
-    """Steps lost to races."""
+    steps_per_hour: float  # steps of all workers, including those without a training
+    abandoned: int  # steps lost to races
     smallest: int
-    largest: int
-    """The number of living individuals, once the population had grown to its set-point."""
+    largest: int  # number of living individuals, once the population had grown to its set-point
     best: float
     flops: int
-    memory: int
-    """The peak memory of this process in bytes."""
+    memory: int  # peak memory of this process in bytes
     seconds: float
 
 
@@ -94,7 +82,6 @@ class _Worker(Worker):
     """A worker that does not train: its jobs are left to the cluster."""
 
     def next_job(self) -> Job | None:
-        """Take a step without its training; return the job, or None if there is nothing to train."""
         self._jobs: list[Job] = []
         self.step()
         return self._jobs.pop() if self._jobs else None
@@ -138,7 +125,6 @@ class Cluster:
         self._pause = seconds
 
     def run(self, individuals: int) -> Outcome:
-        """Simulate until this many individuals have become alive."""
         started = time.perf_counter()
         for worker in self._workers:  # not all at the same moment
             self._schedule(worker.rng.random(), worker)

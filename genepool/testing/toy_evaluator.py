@@ -1,7 +1,4 @@
-"""An evaluator that only simulates training, for tests of everything around it: no torch, no images.
-
-Its landscape is smooth and has a known maximum, which evolution reaches within a few hundred individuals.
-"""
+"""An evaluator that only simulates training, for tests of everything around it: no torch, no images."""
 
 from __future__ import annotations
 
@@ -17,8 +14,7 @@ from genepool.errors import DataError
 from genepool.evaluation import Evaluation, Observer, Progress, Trained, TrainingRequest, ignore
 
 CONVOLUTIONS = 6
-LEARNING_RATE = 0.01
-"""A network with this many convolutions and this learning rate has fitness 1, the maximum."""
+LEARNING_RATE = 0.01  # a network with this many convolutions and this learning rate has fitness 1, the maximum
 WEIGHTS_BYTES = 2_000
 
 
@@ -28,18 +24,14 @@ class ToyCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToyEvaluator:
-    """An Evaluator (see genepool.evaluation) in which each step is one hash and an optional pause.
-
-    The fitness depends on the DNA alone. The weights depend on the DNA, the seed and the inherited weights, not on
-    interruptions, so a test can compute what they should be.
-    """
+    """An Evaluator (see genepool.evaluation) in which each step is one hash and an optional pause. The fitness depends
+    on the DNA alone. The weights depend on the DNA, the seed and the inherited weights, but not on interruptions."""
 
     def __init__(self, *, steps: int = 5, seconds: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> None:
         self._steps, self._sleep = steps, sleep
         self._pause = seconds / max(1, steps)
 
     def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
-        """See genepool.evaluation.Evaluator."""
         step, state = 0, f"{request.seed} {encode(request.dna)}".encode()
         for weights in request.inherited or (b"",):
             state = hashlib.sha256(state + weights).digest()
@@ -59,7 +51,6 @@ class ToyEvaluator:
 
 
 def toy_fitness(dna: DNA) -> float:
-    """Return how close a DNA is to the maximum: above 0, at most 1."""
     return 1 / (1 + abs(len(dna.convs) - CONVOLUTIONS) / 4 + abs(math.log10(dna.learning_rate / LEARNING_RATE)))
 
 

@@ -1,7 +1,6 @@
 """Starting workers: on this machine, on a Ray cluster, or through a cluster's own scheduler.
 
-options  the frozen values that describe a pool, one worker, and what Ray must provide
-pool     `WorkerPool`; the rules for the number of workers and for their memory
+pool     `WorkerPool`, the values that describe a pool and a worker, and the rules for their number and memory
 local    workers as child processes
 ray/     workers as tasks of a Ray cluster
 launch   jobs for Slurm, Kubernetes and ssh
@@ -11,29 +10,20 @@ What a worker does is in experiment/worker_process.py. No pool holds state that 
 
 from genepool.workers.launch import LaunchRequest
 from genepool.workers.local import LocalPool
-from genepool.workers.options import STOPPED, PoolOptions, PoolShare, RayOptions, WorkerFunctions, WorkerOptions
 from genepool.workers.pool import (
     RESERVE,
+    PoolOptions,
+    PoolShare,
+    RayOptions,
+    WorkerFunctions,
+    WorkerOptions,
     WorkerPool,
     memory_per_pool,
     memory_per_worker,
-    number_of_workers,
     require_memory,
 )
 
 __all__ = [
-    "RESERVE",
-    "STOPPED",
-    "LaunchRequest",
-    "LocalPool",
-    "PoolOptions",
-    "PoolShare",
-    "RayOptions",
-    "WorkerFunctions",
-    "WorkerOptions",
-    "WorkerPool",
-    "memory_per_pool",
-    "memory_per_worker",
-    "number_of_workers",
-    "require_memory",
-]
+    "WorkerPool", "LocalPool", "PoolOptions", "PoolShare", "RayOptions", "WorkerOptions", "WorkerFunctions",
+    "RESERVE", "memory_per_pool", "memory_per_worker", "require_memory", "LaunchRequest",
+]  # fmt: skip

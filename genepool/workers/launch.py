@@ -1,11 +1,8 @@
-"""Jobs that start workers through a cluster's own scheduler: a Slurm job array, a Kubernetes Indexed Job, ssh.
-
-Each job is a text that runs a command several times: `genepool worker` for an experiment, with numbers from 0, or
-`genepool study` for a study, whose tasks divide the experiments. It contains no secrets: clusters take credentials from
-their own files, or from the environment of the user who submits the job.
+"""Jobs that start workers through a cluster's own scheduler: a Slurm job array, a Kubernetes Indexed Job, ssh. Each job
+is a text that runs a command several times: `genepool worker` for an experiment, with numbers from 0, or `genepool
+study` for a study, whose tasks divide the experiments. It contains no secrets: clusters take credentials from their own
+files, or from the environment of the user who submits the job.
 """
-
-from __future__ import annotations
 
 import json
 import math
@@ -21,30 +18,22 @@ from pathlib import Path
 import msgspec
 
 from genepool.errors import EngineError, SettingsError, StorageError, shown
-from genepool.workers.options import STOPPED
+from genepool.workers.pool import STOPPED
 
-NOTICE = 90
-"""Seconds between the request to stop and the end of a worker: enough for a checkpoint."""
+NOTICE = 90  # seconds between the request to stop and the end of a worker: enough for a checkpoint
 
 
 class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The tasks that a scheduler is to start: workers of an experiment, or drivers of a study."""
 
-    directory: str
-    """The experiment or study; it has the same path wherever they run."""
-    words: tuple[str, ...]
-    """The arguments of `genepool` that all of them have in common."""
-    numbered: bool
-    """Whether a task also has its number as an argument."""
+    directory: str  # the experiment or study; it has the same path wherever they run
+    words: tuple[str, ...]  # the arguments of `genepool` that all of them have in common
+    numbered: bool  # whether a task also has its number as an argument
     tasks: int
-    cpus: int = 1
-    """Cores per task."""
-    gpus: float = 0.0
-    """GPUs per task."""
-    memory: int | None = None
-    """Bytes per task."""
-    seconds: int | None = None
-    """The scheduler ends and requeues a task after this time."""
+    cpus: int = 1  # cores per task
+    gpus: float = 0.0  # GPUs per task
+    memory: int | None = None  # bytes per task
+    seconds: int | None = None  # the scheduler ends and requeues a task after this time
     python: str = sys.executable
     hosts: tuple[str, ...] = ()
     image: str = ""
@@ -70,7 +59,7 @@ class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.gpus)
 
 
-class Launcher(msgspec.Struct, frozen=True, kw_only=True):
+class Launcher(msgspec.Struct, frozen=True):
     """One scheduler: the function that writes its jobs, and the program that reads them from standard input."""
 
     write: Callable[[LaunchRequest], str]
@@ -106,8 +95,7 @@ def submit(scheduler: str, text: str) -> str:
 # -- Slurm -------------------------------------------------------------------------------------------------------------
 
 
-_ENDED = 128 + signal.SIGTERM
-"""The exit code of a worker that received SIGTERM before it had a handler."""
+_ENDED = 128 + signal.SIGTERM  # the exit code of a worker that received SIGTERM before it had a handler
 # srun, because Slurm signals the steps of a job before it ends it, not its script: the script outlives its worker and
 # requeues the job, which Slurm itself does not do for a job that ends within the grace time before a pre-emption.
 # Cancelling the job ends the script as well.
@@ -154,6 +142,8 @@ def _slurm_time(seconds: int) -> str:
 
 # -- Kubernetes --------------------------------------------------------------------------------------------------------
 
+_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"  # the pod's number within its job
+
 
 def kubernetes(request: LaunchRequest) -> str:
     """An Indexed Job on a shared volume. An evicted pod is started again and takes over the next training."""
@@ -171,19 +161,10 @@ def kubernetes(request: LaunchRequest) -> str:
         "image": request.image,
         "command": command,
         "env": [
-            # The pod's index within its job.
-            {
-                "name": "WORKER",
-                "valueFrom": {
-                    "fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
-                },
-            },
+            {"name": "WORKER", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}},
             {"name": "OMP_NUM_THREADS", "value": "1"},
         ],
-        "resources": {
-            "requests": {"cpu": str(request.cpus), **limits},
-            **({"limits": limits} if limits else {}),
-        },
+        "resources": {"requests": {"cpu": str(request.cpus), **limits}, **({"limits": limits} if limits else {})},
         "volumeMounts": [{"name": "experiment", "mountPath": str(Path(request.directory).parent)}],
     }
     codes = {"containerName": "worker", "operator": "In"}
@@ -214,26 +195,19 @@ def kubernetes(request: LaunchRequest) -> str:
 
 def _yaml(value: object, depth: int) -> list[str]:
     """Write JSON values as block-style YAML; strings stay in quotes, so none is taken for another type."""
+    if not (isinstance(value, dict | list) and value):
+        return [json.dumps(value)]
     indent = "  " * depth
     lines: list[str] = []
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            lines += _entry(f"{indent}{key}:", inner, depth)
-    elif isinstance(value, list):
-        for inner in value:
-            first, *rest = _yaml(inner, depth + 1) if _nested(inner) else [json.dumps(inner)]
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        first, *rest = _yaml(inner, depth + 1)
+        if isinstance(value, list):
             lines += [f"{indent}- {first.strip()}", *rest]
+        elif isinstance(inner, dict | list) and inner:
+            lines += [f"{indent}{key}:", first, *rest]
+        else:
+            lines += [f"{indent}{key}: {first}"]
     return lines
-
-
-def _entry(head: str, inner: object, depth: int) -> list[str]:
-    if _nested(inner):
-        return [head, *_yaml(inner, depth + 1)]
-    return [f"{head} {json.dumps(inner)}"]
-
-
-def _nested(value: object) -> bool:
-    return isinstance(value, dict | list) and bool(value)
 
 
 # -- ssh ---------------------------------------------------------------------------------------------------------------
@@ -279,7 +253,7 @@ def ssh(request: LaunchRequest) -> str:
     return _SSH.format(
         tasks=request.tasks,
         last=request.tasks - 1,
-        hosts=" ".join(shlex.quote(host) for host in request.hosts),
+        hosts=shlex.join(request.hosts),
         logs=shlex.quote(f"{request.directory}/logs"),
         # Quoted for the host's shell, and escaped because the script has it between double quotes.
         loop=re.sub(r'([\\"$`])', r"\\\1", shlex.quote(loop)),
@@ -290,7 +264,6 @@ def ssh(request: LaunchRequest) -> str:
 
 
 def _task(request: LaunchRequest, number: str) -> list[str]:
-    """The command of one task."""
     own = ["--exit-code-on-stop", str(STOPPED), *(["--number", number] if request.numbered else [])]
     return [request.python, "-m", "genepool", *request.words, *own]
 
@@ -304,16 +277,10 @@ def _mebibytes(size: int) -> int:
     return math.ceil(size / 2**20)
 
 
+_THERE = "log in to a machine with Slurm, or leave --submit out and submit the script there"
+_ELSEWHERE = "install it, or leave --submit out and apply the manifest elsewhere"
 LAUNCHERS = {
-    "slurm": Launcher(
-        write=slurm,
-        submit=("sbatch",),
-        advice="log in to a machine with Slurm, or leave --submit out and submit the script there",
-    ),
-    "k8s": Launcher(
-        write=kubernetes,
-        submit=("kubectl", "apply", "-f", "-"),
-        advice="install it, or leave --submit out and apply the manifest elsewhere",
-    ),
-    "ssh": Launcher(write=ssh, submit=("bash", "-s"), advice="leave --submit out and run the script elsewhere"),
+    "slurm": Launcher(slurm, ("sbatch",), _THERE),
+    "k8s": Launcher(kubernetes, ("kubectl", "apply", "-f", "-"), _ELSEWHERE),
+    "ssh": Launcher(ssh, ("bash", "-s"), "leave --submit out and run the script elsewhere"),
 }

@@ -1,7 +1,5 @@
 """Workers as child processes: started, restarted when they die, asked to stop, and waited for."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -11,14 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from genepool.errors import GenepoolError
-from genepool.workers.options import STOPPED, PoolOptions, WorkerOptions
-from genepool.workers.pool import WorkerPool, memory_per_worker, number_of_workers, that_fit
+from genepool.workers.pool import STOPPED, PoolOptions, WorkerOptions, WorkerPool, memory_per_worker, that_fit
 
-DONE, BAD_INPUT = 0, 2
-"""The exit codes of a worker that has no more to do, and of one that cannot work at all."""
-QUICK_DEATHS = 5
-"""A worker that dies this often in a row, each time within seconds, will not be cured by another restart."""
-QUICK = 10.0
+DONE, BAD_INPUT = 0, 2  # the exit codes of a worker that has no more to do, and of one that cannot work at all
+QUICK_DEATHS, QUICK = 5, 10.0
+"""A worker that dies this often in a row, each time within these seconds, will not be cured by another restart."""
 
 
 class Child:
@@ -30,7 +25,6 @@ class Child:
         self.start()
 
     def start(self) -> None:
-        """Start the process."""
         self._started = time.monotonic()
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         with self._log.open("ab") as log:
@@ -41,15 +35,13 @@ class Child:
 
     def restart(self) -> None:
         """Start the process again after it died, unless it keeps dying."""
-        quick = time.monotonic() - self._started < QUICK
-        self._quick_deaths = self._quick_deaths + 1 if quick else 0
+        self._quick_deaths = self._quick_deaths + 1 if time.monotonic() - self._started < QUICK else 0
         if self._quick_deaths >= QUICK_DEATHS:
             raise GenepoolError(f"A worker died {QUICK_DEATHS} times in a row; its messages are in '{self._log}'.")
         self.restarts += 1
         self.start()
 
     def last_line(self) -> str:
-        """The last line that the worker wrote."""
         try:
             lines = self._log.read_text(errors="replace").strip().splitlines()
         except OSError:
@@ -64,16 +56,11 @@ class LocalPool(WorkerPool):
         """Refuse workers that would not fit into memory, or start fewer of a derived number; none is started yet."""
         self.count = _count(options)
         self._options = WorkerOptions(
-            directory=str(options.directory),
-            number=0,
-            device=options.device,
-            data_dir=str(options.data_dir) if options.data_dir else None,
+            directory=str(options.directory), number=0, device=options.device, plugins=options.plugins,
+            data_dir=str(options.data_dir) if options.data_dir else None, parent=os.getpid(),
             memory=memory_per_worker(options.memory, self.count, options.share.memory),
-            pool_size=self.count,
-            per_gpu=_per_gpu(options, self.count),
-            parent=os.getpid(),
-            plugins=options.plugins,
-        )
+            pool_size=self.count, per_gpu=_per_gpu(options, self.count),
+        )  # fmt: skip
         self._first, self._logs = options.share.series * self.count, options.directory / "logs"
         self._children: list[Child] = []
 
@@ -87,18 +74,16 @@ class LocalPool(WorkerPool):
             self._children.append(Child([*base, "--number", str(number)], self._logs / f"worker-{number}.log"))
 
     def running(self) -> int:
-        """The number of workers at work."""
         return sum(child.process.poll() is None for child in self._children)
 
     @property
     def restarts(self) -> int:
-        """How often a worker was started again."""
         return sum(child.restarts for child in self._children)
 
     def tend(self) -> bool:
         for child in self._children:
             code = child.process.poll()
-            if code is None or code == DONE:
+            if code in (None, DONE):
                 continue
             if code == BAD_INPUT:
                 raise GenepoolError(child.last_line().removeprefix("Error: ") or "A worker could not start.")
@@ -112,7 +97,6 @@ class LocalPool(WorkerPool):
             time.sleep(0.05)
 
     def end(self) -> None:
-        """Kill all workers. Finished individuals are not lost."""
         self._signal(signal.SIGKILL)
         for child in self._children:
             child.process.wait()
@@ -124,19 +108,22 @@ class LocalPool(WorkerPool):
 
 
 def _count(options: PoolOptions) -> int:
-    """The number of workers: the one in the options, or the pool's share of the machine."""
-    count = number_of_workers(options.count, options.per_gpu, options.device)
-    if options.count is None:
-        count = max(1, count // options.share.pools)
+    """The number in the options, or the pool's share of `per_gpu` workers per GPU, or of one per core without a GPU."""
+    here = _gpus(options.device) * options.per_gpu if options.count is None else 0
+    count = options.count or max(1, (here or os.cpu_count() or 1) // options.share.pools)
     count = min(count, options.share.most or count)
     return that_fit(count, options.memory, options.share.memory) if options.is_derived else count
 
 
 def _per_gpu(options: PoolOptions, count: int) -> int | None:
     """The workers of all pools that share a GPU; None: this is the only pool."""
-    if options.share.pools == 1 or options.device == "cpu":
-        return None
+    found = _gpus(options.device) if options.share.pools > 1 else 0
+    return -(-count * options.share.pools // found) if found else None
+
+
+def _gpus(device: str) -> int:
+    if device == "cpu":
+        return 0
     from genepool.nn import gpus
 
-    found = gpus(options.device)
-    return -(-count * options.share.pools // found) if found else None
+    return gpus(device)

@@ -9,13 +9,17 @@ const SMALL = { row: 9, box: 7, wide: 60, lane: 6, left: 2, top: 2 };
 export function nameOf(layer, number) {
   if (!number) return 'image';
   const main = layer.edges.find((edge) => edge.backbone) || layer.edges[0];
-  const words = [];
-  if (main?.kind === 'conv')
-    words.push(
-      `${main.filter[0]}×${main.filter[1]} conv${main.stride > 1 ? ` / ${main.stride}` : ''}`,
-    );
-  if (layer.type === 'bn_relu') words.push(layer.leakiness ? 'BN leaky ReLU' : 'BN ReLU');
+  const words = [main, layer].filter((one) => one?.computes).map(titleOf);
   return words.join(', ') || 'linear';
+}
+
+// An edge's or vertex's kind in words, marked if the server does not know it.
+export const titleOf = (one) => (one.known === false ? `? ${one.title}` : one.title);
+
+// Cuts a text that is wider than this many pixels.
+function fitted(text, wide) {
+  const most = Math.floor(wide / 7);
+  return text.length > most ? `${text.slice(0, most - 1).trimEnd()}…` : text;
 }
 
 // Returns the size of each activation relative to the side of the image. The sizes come from the
@@ -85,8 +89,8 @@ export function Diagram({ layers, classes, small = false, title }) {
       const path =
         `M${a} ${from} C${reach} ${from} ${reach} ${from} ${reach} ${(from + to) / 2} ` +
         `S${reach} ${to} ${b} ${to}`;
-      const name = arc.kind === 'conv' ? `${arc.filter[0]}×${arc.filter[1]} conv` : 'skip';
-      return html`<path class="arc ${arc.kind}" d=${path}>
+      const name = arc.computes ? titleOf(arc) : 'skip';
+      return html`<path class="arc ${colourOf(arc)}" d=${path}>
         <title>${name}: ${arc.from} → ${arc.to}</title>
       </path>`;
     })}
@@ -96,6 +100,8 @@ export function Diagram({ layers, classes, small = false, title }) {
       const wide = wideOf(i);
       const [left, right] = [centre - wide / 2, centre + wide / 2];
       const half = size.box / 2 + 1;
+      const name = nameOf(layer, i);
+      const extent = shape(layer.shape);
       const names = [
         'layer',
         kindOf(layer, i),
@@ -107,10 +113,11 @@ export function Diagram({ layers, classes, small = false, title }) {
         <rect x=${left} y=${y(i)} width=${wide} height=${size.box} rx=${small ? 1 : 5} />
         ${
           !small &&
-          html`<text x=${left + 8} y=${middle(i) + 4}>${nameOf(layer, i)}</text>
-            <text class="shape" x=${right - 8} y=${middle(i) + 4} text-anchor="end">
-              ${shape(layer.shape)}
-            </text>`
+          html`<title>${name}</title>
+            <text x=${left + 8} y=${middle(i) + 4}>
+              ${fitted(name, wide - 24 - 6.8 * extent.length)}
+            </text>
+            <text class="shape" x=${right - 8} y=${middle(i) + 4} text-anchor="end">${extent}</text>`
         }
         ${
           !small &&
@@ -147,7 +154,15 @@ export function Diagram({ layers, classes, small = false, title }) {
 // The class of a layer's box, which gives it its colour.
 function kindOf(layer, number) {
   if (!number) return 'end';
-  const active = layer.type === 'bn_relu';
-  if (layer.edges.find((one) => one.backbone)?.kind === 'conv') return active ? 'active' : 'conv';
-  return active ? 'thin' : 'plain';
+  const main = layer.edges.find((edge) => edge.backbone) || layer.edges[0];
+  if (layer.known === false || main?.known === false) return 'unknown';
+  if (main?.computes && !main.has_weights) return 'pool';
+  if (main?.computes) return layer.computes ? 'active' : 'conv';
+  return layer.computes ? 'thin' : 'plain';
+}
+
+// The class of an arc: a layer with weights, one without such as a pooling, or a skip.
+function colourOf(arc) {
+  if (!arc.computes) return '';
+  return arc.has_weights || arc.known === false ? 'computing' : 'pooling';
 }

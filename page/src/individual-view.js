@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { isExport } from './api.js';
 import { Chart } from './chart.js';
 import { palette } from './colours.js';
-import { Diagram, nameOf } from './diagram.js';
+import { Diagram, nameOf, titleOf } from './diagram.js';
 import { html } from './html.js';
 import { Facts, EmptyState, useDocument } from './components.js';
 import { STATES, amount, clock, percent, rate, shape, short, span, whole } from './format.js';
@@ -85,7 +85,10 @@ export function IndividualView({ base, id, population, version, theme, open }) {
         />
         <p class="faint small-text">
           Width: the activation's size. <span class="swatch strided"></span> strided,${' '}
-          <span class="swatch fresh"></span> newly initialised weights, arcs: skips.
+          <span class="swatch fresh"></span> newly initialised weights,${' '}
+          <span class="swatch pool"></span> without weights,${' '}
+          ${one.trouble && html`<span class="swatch unknown"></span> ? of an unknown kind, `}
+          arcs: skips, <span class="swatch arc"></span> with a layer.
         </p>
       </div>
       <div class="facts-and-curves">
@@ -152,11 +155,11 @@ function factsOf(one, children, population, open) {
 
 function Edges({ individual }) {
   const kind = (edge) => {
-    if (edge.kind !== 'conv') return edge.backbone ? 'identity' : 'skip';
-    return `conv ${edge.filter.join('×')}${edge.stride > 1 ? ` / ${edge.stride}` : ''}`;
+    if (!edge.computes) return edge.backbone ? edge.title : 'skip';
+    return titleOf(edge);
   };
   const weights = (edge) => {
-    if (edge.kind !== 'conv') return '';
+    if (!edge.has_weights) return '';
     if (edge.fresh) return 'new';
     return individual.inherited.length ? 'inherited' : '';
   };

@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from genepool.experiment import Experiment
 from tests.support.processes import (
     PATIENCE,
@@ -71,6 +73,7 @@ def test_twice_ends_at_once(tmp_path: Path) -> None:
     assert_sound(directory)
 
 
+@pytest.mark.thorough
 def test_a_stop_before_the_first_trained_individual_says_so(tmp_path: Path) -> None:
     directory = tmp_path / "e"
     experiment(directory, f"training.steps={ENDLESS}", "population.lease=10", "workers.count=2")

@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes import (
     PATIENCE,
     assert_sound,
@@ -18,6 +20,7 @@ from tests.support.processes import (
 )
 
 
+@pytest.mark.thorough
 def test_others_take_its_individual_over_and_it_goes_on_with_another(tmp_path: Path) -> None:
     directory = tmp_path / "e"
     slim = ("breeding.odds.grow-convolution=0", "breeding.odds.widen=0")

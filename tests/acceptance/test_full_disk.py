@@ -53,7 +53,8 @@ def goes_on(directory: Path, known: set[str]) -> None:
     assert known <= set(finished(directory))
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("times", [1, 3])
 def test_workers_wait_for_room_and_go_on_unaided(times: int, small_disk: Path) -> None:
     directory, filler = small_disk / "e", small_disk / "filler"
     experiment(directory, "training.steps=50", "population.lease=2", "workers.count=2")

@@ -42,8 +42,8 @@ def test_show_prints_a_row_a_vertex_and_a_line_a_further_edge(tmp_path):
     page = genepool("dna", "show", tmp_path / "dna.json", "--image", "28x28x1").stdout
     assert "v0      bn_relu  a      input  conv 3x3 /2  14x14        16" in page
     found = facts("dna", "show", tmp_path / "dna.json", "--image", "28x28x1", "--json")
-    keys = {"image", "classes", "batch", "learning_rate", "parameters", "flops_forward", "flops_training", "memory"}
-    assert set(found) == keys | {"vertices"}
+    keys = {"image", "classes", "batch", "learning_rate", "body_rate", "parameters", "flops_forward"}
+    assert set(found) == keys | {"flops_training", "memory", "vertices"}
     assert sum(row["parameters"] for row in found["vertices"]) == found["parameters"] == 16 * 9 + 32 + 170
     assert sum(row["flops_training"] for row in found["vertices"]) == found["flops_training"]
 

@@ -100,6 +100,7 @@ def test_there_must_be_an_experiment(tmp_path):
     assert "There is no experiment" in done.stderr
 
 
+@pytest.mark.thorough
 def test_it_is_obeyed_by_workers_at_work_and_ends_though_they_are_killed_in_between(tmp_path):
     directory = tmp_path / "e"
     settings = [

@@ -12,7 +12,7 @@ from genepool.evaluation import Evaluation
 from genepool.experiment import Experiment
 from genepool.population import Birth, DirectoryPopulation, Files, Fossil, Individual, Result, State
 from genepool.population.directory import names
-from genepool.population.directory.archive import Archive
+from genepool.population.directory.log import Archive
 from genepool.settings import changed, preset
 from tests.support.in_process import genepool
 from tests.support.networks import random_dna

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from genepool.dna import PUBLISHED, Conv, Identity, Shape, Vertex, codec, initial, requirements, zoo
+from genepool.dna import PUBLISHED, Shape, codec, initial, requirements, zoo
 from genepool.errors import MutationError
+from genepool.layers import BatchNormRelu, Conv, Identity, Linear
 from genepool.mutations import ELEVEN, Step, apply, follow, reach, same_architecture
 from tests.support.in_process import genepool
 from tests.support.networks import chain, conv, random_dna
@@ -180,7 +181,7 @@ def with_projection(dna):
 def with_detour(dna):
     ways = (("d1", "v0", "aside"), ("d2", "aside", "v2"))
     edges = [Identity(id=n, from_vertex=a, to_vertex=b, depth_precedence=0, scale_precedence=0) for n, a, b in ways]
-    return dna.edited(put=[Vertex(id="aside", type="linear"), *edges])
+    return dna.edited(put=[Linear(id="aside"), *edges])
 
 
 def with_last_convolution(dna):
@@ -188,7 +189,7 @@ def with_last_convolution(dna):
 
 
 def with_active_output(dna):
-    return dna.edited(put=[replace(dna.vertex["output"], type="bn_relu")])
+    return dna.edited(put=[BatchNormRelu(id="output")])
 
 
 def with_a_skip_that_decides(dna):

@@ -57,7 +57,15 @@ def test_the_model_that_is_kept_is_the_best_and_can_be_trained_on(evolved):
     )  # fmt: skip
     assert json.loads(again.stdout)["fitness"] == facts["fitness"]
     keys = {"id", "fitness", "test_accuracy", "parameters", "network", "learning_rate", "individuals", "flops"}
-    assert set(facts) == keys | {"seconds", "weights", "accuracy", "flops_image", "milliseconds"}
+    assert set(facts) == keys | {
+        "seconds",
+        "weights",
+        "accuracy",
+        "flops_image",
+        "milliseconds",
+        "body_rate",
+        "untested",
+    }
 
 
 def test_test_accuracy_is_measured_once_for_the_chosen_one_only(evolved):
@@ -103,7 +111,8 @@ def test_lineage_leads_from_the_beginning_to_the_best(evolved):
     assert chain[0]["mutations"] == []
     assert chain[-1]["fitness"] == json.loads(genepool("best", directory, "--json").stdout)["fitness"]
     assert set(chain[0]) == {
-        "id", "mutations", "second", "fitness", "accuracy", "learning_rate", "parameters", "state", "network",
+        "id", "mutations", "second", "fitness", "accuracy", "learning_rate", "body_rate", "parameters", "state",
+        "network",
     }  # fmt: skip
     assert "(the beginning)" in genepool("lineage", directory, chain[0]["id"][-8:]).stdout
 
@@ -149,6 +158,7 @@ def test_a_record_that_was_tampered_with_does_not_replay(evolved, tmp_path):
     assert "NOT agree" in result.stdout
 
 
+@pytest.mark.thorough
 def test_a_replay_computes_in_what_each_training_was_computed_in(tmp_path):
     """What `auto` means depends on the machine; the record does not."""
     directory, network = tmp_path / "experiment", tmp_path / "network.json"

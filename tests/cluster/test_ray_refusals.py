@@ -55,8 +55,9 @@ def refusal(directory: Path, address: str, *options: object, **environment: str)
         env={**os.environ, **environment},
     )
     assert done.returncode == 2, done.stderr
-    [line] = done.stderr.splitlines()
-    return line
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
 
 
 def last_line(run: Run) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from genepool.experiment import Experiment
 from genepool.population import FREE, Files
-from genepool.population.directory.archive import read_events
+from genepool.population.directory.log import read_events
 from genepool.settings import override, preset
 from genepool.study import begin_study, read_plan
 from tests.support.debian_packages import require

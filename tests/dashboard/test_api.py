@@ -333,6 +333,7 @@ def test_ctrl_c_ends_it_without_a_message(tmp_path):
     assert (process.returncode, errors) == (0, b"")
 
 
+@pytest.mark.thorough
 def test_a_sleeping_client_does_not_delay_the_end(tmp_path):
     experiment(tmp_path / "e")
     with dashboard(tmp_path / "e", "--control") as client:  # it must not have printed an error at the end
@@ -348,6 +349,7 @@ def test_a_sleeping_client_does_not_delay_the_end(tmp_path):
         connection.close()
 
 
+@pytest.mark.thorough
 def test_a_directory_that_disappears_keeps_what_was_read_and_may_come_back(tmp_path):
     evolve(experiment(tmp_path / "e"), 5)
     with dashboard(tmp_path) as client:

@@ -403,6 +403,7 @@ def test_empty_and_unreadable_experiments_are_shown_as_such(page, client):
     picture(page, "state-broken")
 
 
+@pytest.mark.thorough
 def test_finished_and_missing_experiments_are_shown_as_such(page, tmp_path):
     place, away = tmp_path / "experiments" / "e", tmp_path / "away"
     evolve(experiment(place), 20)

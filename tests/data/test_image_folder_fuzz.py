@@ -135,6 +135,7 @@ FOLDERS = {
 }
 
 
+@pytest.mark.thorough
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(**FOLDERS)
 def test_any_folder_gives_images_or_a_sentence(playground, place, name, content, oddity, size):

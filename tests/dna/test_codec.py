@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genepool.dna import DNA, ZOO, codec, decode, encode, initial, zoo
-from genepool.errors import GenepoolError, InvalidDNAError
+from genepool.dna import DNA, ZOO, Shape, codec, decode, encode, initial, shapes, zoo
+from genepool.errors import GenepoolError, InvalidDNAError, MissingLayerError
 from tests.support.networks import chain, conv, random_dna
 
 FUZZ_EXAMPLES = int(os.environ.get("GENEPOOL_FUZZ_EXAMPLES", "1000"))
@@ -25,6 +25,13 @@ def test_floats_come_back_bit_for_bit(seed):
     again = decode(encode(dna))
     assert again == dna
     assert encode(again) == encode(dna)
+
+
+def test_a_body_rate_is_written_only_if_it_is_not_one():
+    dna = initial()
+    assert dna.body_rate == 1.0 and "body_rate" not in encode(dna)
+    slower = initial(body_rate=0.125)
+    assert json.loads(encode(slower))["body_rate"] == 0.125 and decode(encode(slower)) == slower != dna
 
 
 def broken(**changes):
@@ -44,14 +51,29 @@ BROKEN = {
     "learning rate as text": (broken(learning_rate="0.1"), r"\$.learning_rate"),
     "learning rate NaN": (broken(learning_rate=float("nan")), "not a DNA in JSON"),
     "huge number": (broken(learning_rate=0).replace(": 0,", ": 1e999,"), "not a DNA in JSON"),
+    "body rate of zero": (broken(body_rate=0), "the body rate is 0 but must be between 1e-06 and 1000"),
     "missing edges": (json.dumps({"version": 1, "learning_rate": 0.1, "vertices": []}), "edges"),
-    "unknown edge type": (broken(edges=[{"type": "pool", "id": "x"}]), "pool"),
-    "unknown vertex type": (broken(vertices=[{"type": "tanh", "id": "x"}]), "tanh"),
+    "edge without ends": (broken(edges=[{"type": "pool", "id": "x"}]), "from_vertex"),
+    "type that is no text": (broken(edges=[{"type": 7, "id": "x"}]), r"\$.edges\[0\].type"),
     "unknown vertex field": (broken(vertices=[{"type": "linear", "id": "x", "size": 1}]), "size"),
     "numbers out of reach": (broken(vertices=[{"type": "linear", "id": "x", "leakiness": 10**400}]), "not a DNA"),
     "deep nesting": (broken(vertices=0).replace(": 0", ": " + "[" * 100_000), "not a DNA|nested"),
     "not UTF-8": (b'{"version": 1, "x": "\xff"}', "not a DNA in JSON"),
 }
+
+
+def test_layers_of_unknown_kinds_are_kept_but_cannot_be_computed():
+    document = json.loads(encode(chain(conv("a"), conv("b"))))
+    document["edges"][0] |= {"type": "swirl", "angle": 0.5}
+    del document["edges"][0]["filter_half_width"]
+    document["vertices"][1] = {"type": "tanh", "id": "v0", "slopes": [1, 2]}
+    dna = decode(json.dumps(document))
+    assert dna.missing_kinds == ("swirl", "tanh")
+    assert dna.in_a_line() == "?swirl+?tanh C3x3+BN+R"
+    assert json.loads(encode(dna)) == document
+    with pytest.raises(MissingLayerError, match=r"kind 'swirl'.* --plugin"):
+        shapes(dna, Shape(8, 8, 3))
+    assert not decode(encode(chain(conv("a")))).missing_kinds
 
 
 @pytest.mark.parametrize(("text", "message"), BROKEN.values(), ids=BROKEN)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from genepool.dna import DNA, graph
 from genepool.errors import InvalidDNAError
+from genepool.layers import BatchNormRelu
 from tests.support.networks import random_dna
 
 SEEDS = 3000
@@ -39,7 +40,7 @@ def spoilt(dna, rng):
             edges[place] = replace(edges[place], **{rng.choice(("depth_precedence", "scale_precedence")): rank})
         case 8:
             number = rng.randrange(len(vertices))
-            vertices[number] = replace(vertices[number], leakiness=rng.choice(NUMBERS), id=rng.choice(names))
+            vertices[number] = BatchNormRelu(id=rng.choice(names), leakiness=rng.choice(NUMBERS))
     return dict(vertices=tuple(vertices), edges=tuple(edges), learning_rate=rate)
 
 

@@ -3,8 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from genepool.dna import DNA, Conv, Identity, Vertex, initial
+from genepool.dna import DNA, initial
 from genepool.errors import InvalidDNAError
+from genepool.layers import BatchNormRelu, Conv, Identity, Linear
 from tests.support.networks import chain, conv
 
 BASE = chain(conv("a"), conv("b"))
@@ -20,24 +21,25 @@ BROKEN = {
     "dangling edge": (dict(put=[skip("s", "v0", "nowhere")]), "edge 's' is dangling.*nowhere"),
     "repeated edge": (dict(put=[skip("s", "v0", "v1")]), "two edges lead from 'v0' to 'v1'"),
     "second input": (
-        dict(put=[Vertex(id="w", type="linear"), skip("s", "w", "v1")]),
+        dict(put=[Linear(id="w"), skip("s", "w", "v1")]),
         "'input' and 'w' both have no incoming|'w' and 'input' both have no incoming",
     ),
     "second output": (
-        dict(put=[Vertex(id="w", type="linear"), skip("s", "v0", "w", 1)]),
+        dict(put=[Linear(id="w"), skip("s", "v0", "w", 1)]),
         "both have no outgoing edge; only the output",
     ),
-    "lonely vertex": (dict(put=[Vertex(id="w", type="linear")]), "no incoming edge"),
+    "lonely vertex": (dict(put=[Linear(id="w")]), "no incoming edge"),
     "no output": (dict(drop=["output", "trunk", "v1", "b", "v0", "a"]), "needs an input and an output"),
     "tied precedence": (dict(put=[skip("s", "input", "v1", 1)]), "vertex 'v1' has two incoming edges of the highest"),
-    "strange ID": (dict(put=[Vertex(id="a.b", type="linear")]), "vertex ID 'a.b' is not allowed"),
-    "empty ID": (dict(put=[Vertex(id="", type="linear")]), "is not allowed"),
-    "ID with a line break": (dict(put=[Vertex(id="a\n", type="linear")]), r"'a\\n' is not allowed"),
-    "ID used twice": (dict(put=[Vertex(id="a", type="linear")]), "ID 'a' is used 2 times"),
+    "strange ID": (dict(put=[Linear(id="a.b")]), "vertex ID 'a.b' is not allowed"),
+    "empty ID": (dict(put=[Linear(id="")]), "is not allowed"),
+    "ID with a line break": (dict(put=[Linear(id="a\n")]), r"'a\\n' is not allowed"),
+    "ID used twice": (dict(put=[Linear(id="a")]), "ID 'a' is used 2 times"),
     "learning rate 0": (dict(learning_rate=0.0), "learning rate is 0"),
     "learning rate NaN": (dict(learning_rate=float("nan")), "learning rate is nan"),
     "infinite learning rate": (dict(learning_rate=float("inf")), "learning rate is inf"),
-    "leaky over 1": (dict(put=[Vertex(id="v0", type="bn_relu", leakiness=1.5)]), "vertex 'v0': leakiness is 1.5"),
+    "beyond all floats": (dict(put=[skip("s", "input", "v1", 10**400)]), "depth_precedence is far too large"),
+    "leaky over 1": (dict(put=[BatchNormRelu(id="v0", leakiness=1.5)]), "vertex 'v0': leakiness is 1.5"),
     "absurd precedence": (dict(put=[skip("s", "input", "v1", -(10**9))]), "edge 's': depth_precedence"),
 }
 NUMBERS = {
@@ -104,7 +106,7 @@ def test_the_backbone_follows_the_highest_precedence():
 
 
 def test_an_edge_beside_the_backbone_is_no_skip_unless_it_joins_two_backbone_vertices():
-    side = Vertex(id="side", type="bn_relu")
+    side = BatchNormRelu(id="side")
     there = Conv(id="there", from_vertex="input", to_vertex="side")
     back = Identity(id="back", from_vertex="side", to_vertex="v1", depth_precedence=0, scale_precedence=0)
     assert BASE.edited(put=[side, there, back]).skips == ()

@@ -32,6 +32,16 @@ def test_without_redraws_evolution_goes_past_any_limit(world):
     assert evolved(world, Limits(parameters=2)) > 2
 
 
+def test_a_network_that_is_too_slow_only_has_smaller_children(world):
+    rules = Limits(milliseconds=1.0, redraw=True)
+    limits = ChildLimits(capacity=lambda dna: Capacity(len(dna.convs), len(dna.convs)))
+    assert rules.is_slow(2.0) and not rules.is_slow(0.5) and not rules.is_slow(None) and not Limits().is_slow(2.0)
+    large, small = (chain(*(conv(name) for name in names)) for names in ("abc", "ab"))
+    is_allowed = limits.smaller_than(large)
+    assert is_allowed(small) and not is_allowed(large)
+    assert ChildLimits().smaller_than(large)(large)  # nothing is known
+
+
 def test_an_unaffordable_mutation_is_drawn_again_of_its_own_kind():
     """Otherwise growth, which is not always affordable, would give way to mutations that cost nothing."""
     dna = chain(*(conv(name, stride_scale=1.0) for name in "ab"))  # a third halving is rare

@@ -12,7 +12,7 @@ from genepool.evolution import Escape, Intervention, Spending, Surroundings
 from genepool.experiment import CurrentRules, Experiment, StopCondition, annotations_of
 from genepool.population import State
 from genepool.settings import override, preset
-from genepool.study.plots.progress import progress_figure
+from genepool.study.plots.experiment import progress_figure
 
 SETTINGS = override(
     preset("faithful"), ["population.size=6", "population.durability=fast", "population.set_point=paper"]

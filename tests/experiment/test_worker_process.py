@@ -46,6 +46,7 @@ def test_worker_options_carry_the_release_that_started_the_run(options: WorkerOp
         sent(other)
 
 
+@pytest.mark.thorough
 def test_a_worker_refuses_images_that_are_not_those_of_the_run(options: WorkerOptions) -> None:
     with pytest.raises(EngineError, match="differ from those of the run; put the same files on all nodes"):
         sent(msgspec.structs.replace(options, images="0" * 64))

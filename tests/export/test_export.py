@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from genepool.data import Dataset
-from genepool.dna import Shape, Vertex, codec, requirements
+from genepool.dna import Shape, codec, requirements
 from genepool.export import (
     FORMATS,
     Facts,
@@ -21,6 +21,7 @@ from genepool.export import (
     read_model,
     restore,
 )
+from genepool.layers import BatchNormRelu
 from genepool.nn import Model
 from tests.support.networks import IMAGES, affordable, random_dna
 
@@ -94,7 +95,7 @@ def cases(count):
         rng, dna = Random(seed), random_dna(seed)
         image = SIZES[seed % len(SIZES)]
         if affordable(dna, image, flops=2e8):
-            leaky = Vertex(id=dna.input, type="bn_relu", leakiness=0.2)
+            leaky = BatchNormRelu(id=dna.input, leakiness=0.2)
             found.append((dna.edited(put=[leaky]) if seed % 5 == 0 else dna, image, rng.choice(list(CLASSES))))
         seed += 1
     return found
@@ -142,8 +143,8 @@ def test_onnx_resizes_to_the_pixels_that_torch_takes_in_whatever_order_they_lie(
 
 
 def test_the_source_reads_like_the_network():
-    from genepool.dna import Identity
     from genepool.export.source_text import source_text
+    from genepool.layers import Identity
     from tests.support.networks import chain, conv
 
     skip = Identity(id="s", from_vertex="v0", to_vertex="v2", depth_precedence=0, scale_precedence=0)

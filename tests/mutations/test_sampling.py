@@ -40,6 +40,13 @@ def test_the_learning_rate_is_multiplied_by_a_half_to_two_uniform_in_the_logarit
     assert gap(rates, uniform(-1, 1)) < LIMIT
 
 
+def test_the_body_rate_is_multiplied_by_a_half_to_two_uniform_in_the_logarithm():
+    dna = initial(learning_rate=0.1, body_rate=0.2)
+    rates = draw("alter-body-rate", dna, lambda dna: math.log2(dna.body_rate / 0.2))
+    assert gap(rates, uniform(-1, 1)) < LIMIT
+    assert set(draw("alter-body-rate", dna, lambda dna: dna.learning_rate)) == {0.1}
+
+
 @pytest.mark.parametrize("factor", [1.0, 10.0, 0.37])
 def test_channels_are_drawn_between_half_and_twice(factor):
     dna = chain(conv("a", depth_factor=factor))
@@ -133,4 +140,4 @@ def test_odds_are_obeyed():
 
 def test_the_registry_holds_the_eleven():
     assert set(MUTATIONS.names()) >= set(ELEVEN)
-    assert len(ELEVEN) == 11
+    assert len(ELEVEN) == 11 and "alter-body-rate" not in ELEVEN

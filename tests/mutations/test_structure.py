@@ -5,10 +5,11 @@ from random import Random
 
 import pytest
 
-from genepool.dna import Conv, Identity, Vertex, initial
+from genepool.dna import initial
 from genepool.errors import InvalidDNAError, MutationError, SettingsError
+from genepool.layers import BatchNormRelu, Conv, Identity
 from genepool.mutations import MUTATIONS, apply, mutate
-from tests.support.networks import chain, conv, random_dna
+from tests.support.networks import chain, conv, random_dna, skip
 
 CANNOT_ACT = (
     "remove-convolution",
@@ -18,10 +19,6 @@ CANNOT_ACT = (
     "add-skip",
     "remove-skip",
 )
-
-
-def skip(name, source, target):
-    return Identity(id=name, from_vertex=source, to_vertex=target, depth_precedence=0, scale_precedence=0)
 
 
 @pytest.mark.parametrize("name", CANNOT_ACT)
@@ -157,7 +154,7 @@ def test_one_seed_used_twice_gives_other_ids():
 @pytest.mark.parametrize("flag", ["inputs_mutable", "outputs_mutable", "properties_mutable"])
 def test_what_is_not_mutable_is_left_alone(flag):
     dna = chain(conv("a"), conv("b"))
-    dna = dna.edited(put=[skip("s", "input", "v1"), Vertex(id="v0", type="bn_relu", **{flag: False})])
+    dna = dna.edited(put=[skip("s", "input", "v1"), BatchNormRelu(id="v0", **{flag: False})])
     guarded = {
         "inputs_mutable": ["a"],
         "outputs_mutable": ["b"],

@@ -33,11 +33,12 @@ def plain_average(data, recipe, seed):
     expected = {name: torch.stack([weights[name] for weights in kept]).mean(0).float() for name in kept[0]}
     model.load_state_dict(expected, strict=False)
     seen = {}
-    for name, module in model.named_modules():
-        if name.startswith("vertex_"):
-            module.register_forward_pre_hook(lambda _, x, name=name: seen.setdefault(name, []).append(x[0].detach()))
+
+    def follow(vertex, _, x):
+        seen.setdefault(vertex.module_name, []).append(x.detach().clone())
+
     for step in range(recipe.steps, recipe.steps + BATCHES):
-        model(training._batches(step)[0])
+        model.run_with_hook(training._batches(step)[0], follow)
     shares = torch.tensor([0.9 ** (BATCHES - 1 - i) for i in range(BATCHES)])
     shares = (shares / shares.sum()).view(-1, 1)
     for name, inputs in seen.items():

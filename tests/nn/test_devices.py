@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from genepool.dna import OUTPUT, Identity, initial
+from genepool.dna import OUTPUT, initial
 from genepool.evaluation import Limits, Training, TrainingRequest
+from genepool.layers import Identity
 from genepool.nn import Model, Normaliser, TorchEvaluator, TrainingRun, gpus
 from genepool.nn import trainer as training_module
 from genepool.nn.batches import Batches, ResidentBatches, batches_for, resident

@@ -122,6 +122,7 @@ def test_an_unknown_schedule_is_refused_before_anything_is_trained(fashion):
         TorchEvaluator(fashion, Training(schedule="linaer"), Limits(), CPU)
 
 
+@pytest.mark.thorough
 def test_a_plan_may_have_threads_of_its_own_which_change_next_to_nothing(fashion):
     evaluator = TorchEvaluator(fashion, Training(steps=50), Limits(), CPU)
     dna, before, seen = chain(conv("a", depth_factor=8.0)), torch.get_num_threads(), []

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from genepool.data import save_file
-from genepool.dna import Conv, Identity
 from genepool.errors import DataError
 from genepool.evaluation import Limits, Training, TrainingRequest
+from genepool.layers import Conv, Identity
 from genepool.mutations import ELEVEN, apply
 from genepool.nn import TorchEvaluator, from_bytes, inherit_weights, read_weights, to_bytes
 from tests.support.networks import chain, conv

@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from genepool.data import Dataset
-from genepool.dna import DNA, OUTPUT, PROCESS_MEMORY, Identity, Shape, initial, requirements, zoo
+from genepool.dna import DNA, OUTPUT, PROCESS_MEMORY, Shape, initial, requirements, zoo
 from genepool.errors import ModelTooLargeError
 from genepool.evaluation import Limits, Training, TrainingRequest
+from genepool.layers import AveragePool, DepthwiseConv, Edge, GroupedConv, Identity, MaxPool, SeparableConv
 from genepool.mutations import mutate
 from genepool.nn import TorchEvaluator, is_mixed, to_bytes
 from tests.support.networks import chain, conv
@@ -111,6 +112,12 @@ def large_filters(width: int, half: float) -> DNA:
     return chain(conv("a", depth_factor=width / 3, stride_scale=1.0, **sides), conv("b", **sides))
 
 
+def others(*edges: Edge, width: int = 48, kind: str = "bn_relu") -> DNA:
+    """Kinds beyond the paper on a wide activation."""
+    return chain(conv("first", depth_factor=width / 3), *edges, kind=kind)
+
+
+ENDS = {"from_vertex": "x", "to_vertex": "x"}
 FORMS = {
     "wide": lambda: chain(conv("a", depth_factor=200 / 3)),
     "wide without normalisation": lambda: chain(conv("a", depth_factor=200 / 3), kind="linear"),
@@ -120,8 +127,25 @@ FORMS = {
     "many weights": lambda: chain(conv("a", depth_factor=256 / 3, stride_scale=3.0), conv("b", depth_factor=6.0)),
     "large filters": lambda: large_filters(16, 10.0),
     "resnet-20": lambda: zoo("resnet-20"),
-}
-USUAL = ("wide", "many skips without normalisation", "many weights")
+    "depthwise": lambda: others(*(DepthwiseConv(id=f"d{i}", **ENDS) for i in range(4))),
+    "depthwise and late": lambda: others(
+        DepthwiseConv(id="a", late=True, filter_half_width=2.0, stride_scale=1.0, **ENDS),
+        DepthwiseConv(id="b", late=True, filter_half_width=2.0, **ENDS),
+        GroupedConv(id="c", late=True, stride_scale=1.0, **ENDS),
+    ),
+    "grouped": lambda: others(*(GroupedConv(id=f"g{i}", groups=8.0, **ENDS) for i in range(3))),
+    "separable": lambda: others(*(SeparableConv(id=f"s{i}", **ENDS) for i in range(4))),
+    "pooled": lambda: others(
+        MaxPool(id="m", **ENDS), AveragePool(id="a", **ENDS), MaxPool(id="n", size=2.0, **ENDS),
+        AveragePool(id="b", size=4.0, **ENDS),
+    ),
+    "silu": lambda: others(*(conv(f"c{i}") for i in range(3)), kind="silu"),
+    "hard_swish": lambda: others(*(conv(f"c{i}") for i in range(3)), kind="bn_hard_swish"),
+    "relu6": lambda: others(*(conv(f"c{i}") for i in range(3)), kind="relu6"),
+    "affine": lambda: others(*(conv(f"c{i}") for i in range(3)), kind="affine"),
+    "squeeze-excitation": lambda: others(*(conv(f"c{i}") for i in range(3)), kind="squeeze_excitation"),
+}  # fmt: skip
+USUAL = ("many skips without normalisation", "many weights")
 OTHERS = tuple(form for form in FORMS if form not in USUAL)
 
 
@@ -210,6 +234,7 @@ def measure_average() -> object:
     return in_child(partial(measure, FORMS["many weights"](), images(), averaging=1.0))
 
 
+@pytest.mark.thorough
 def test_the_average_of_the_weights_is_within_the_prediction_too():
     peak, weights = fresh("measure_average")
     predicted = requirements(FORMS["many weights"](), Shape(32, 32, 3), 10)
@@ -296,6 +321,7 @@ def test_weights_are_written_as_the_library_writes_them():
     assert to_bytes(tensors) == save({name: tensor.detach().contiguous() for name, tensor in tensors.items()})
 
 
+@pytest.mark.thorough
 def test_memory_is_given_back_after_a_large_network():
     script = """
 import sys, torch

@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from genepool.dna import ZOO, Conv, Identity, Shape, Vertex, initial, requirements, shapes, zoo
+from genepool.dna import ZOO, Shape, initial, requirements, shapes, zoo
+from genepool.layers import BatchNormRelu, Conv, Identity
+from genepool.layers.tensors import Tensors
 from genepool.mutations import mutate
-from genepool.nn import Activation, Model
+from genepool.nn import Model
 from genepool.nn.model import fit
 from tests.support.networks import IMAGES, affordable, chain, conv, random_dna
 
@@ -35,13 +37,22 @@ def random_networks(count, **limits):
 
 
 def real_shapes(model, x):
-    """The shape of what every layer really gave, by the ID of its edge or vertex."""
-    seen = {}
-    for name, layer in model.named_children():
-        kind, _, identity = name.partition("_")
-        if kind != "classifier":
-            layer.register_forward_hook(lambda _, __, y, identity=identity: seen.update({identity: tuple(y.shape)}))
+    """The scores, and the shape of what every layer with weights really gave, by the ID of its edge or vertex."""
+    dna, seen, values = model.dna, {}, {}
+
+    def computed(layer, value):
+        operation = layer.operation(model.tensors(layer))
+        value = value if operation is None else operation(value)
+        if layer.has_weights:
+            seen[layer.id] = tuple(value.shape)
+        return value
+
+    sizes = shapes(dna, model.image).vertices
+    for vertex in dna.order:
+        terms = [fit(computed(edge, values[edge.from_vertex]), sizes[vertex]) for edge in dna.edges_in[vertex]]
+        values[vertex] = computed(dna.vertex[vertex], sum(terms[1:], terms[0]) if terms else x).clone()
     scores = model(x)
+    assert torch.allclose(model.get_submodule(f"classifier_{dna.output}")(values[dna.output]), scores, atol=1e-4)
     return scores, seen
 
 
@@ -51,7 +62,7 @@ def test_shapes_and_parameters_are_as_predicted_for_500_random_networks():
         scores, seen = real_shapes(model, images_of(image, 3))
         assert scores.shape == (3, classes)
         sizes = shapes(dna, image)
-        assert len(seen) == len(dna.convs) + sum(vertex.type == "bn_relu" for vertex in dna.vertices)
+        assert len(seen) == len(dna.convs) + sum(isinstance(vertex, BatchNormRelu) for vertex in dna.vertices)
         for name, shape in seen.items():
             expected = sizes.edges.get(name) or sizes.vertices[name]
             assert shape == (3, expected.channels, expected.height, expected.width)
@@ -128,18 +139,19 @@ def test_the_sum_of_a_skip_is_what_one_computes_by_hand():
 
 
 def test_an_input_with_an_activation_of_its_own_is_allowed():
-    dna = initial().edited(put=[Vertex(id="input", type="bn_relu", leakiness=0.25)])
+    dna = initial().edited(put=[BatchNormRelu(id="input", leakiness=0.25)])
     model, x = unfold(dna, Shape(5, 4, 3)), images_of(Shape(5, 4, 3))
     assert model(x).shape == (2, 10)
     assert requirements(dna, Shape(5, 4, 3), 10).parameters == 6 + 40
 
 
 def test_activation_is_batch_norm_with_decay_0_9_and_a_leaky_rectifier():
-    ours, theirs = Activation(5, leakiness=0.1), torch.nn.BatchNorm2d(5, eps=0.001, momentum=0.1)
+    vertex, theirs = BatchNormRelu(id="v", leakiness=0.1), torch.nn.BatchNorm2d(5, eps=0.001, momentum=0.1)
+    ours = Tensors(vertex.weights(Shape(4, 4, 5)))
     for seed in range(3):
         x = images_of(Shape(4, 4, 5), batch=8, seed=seed) * 3 + 1
         y = theirs(x)
-        assert torch.allclose(ours(x), torch.maximum(y, 0.1 * y), atol=1e-6)
+        assert torch.allclose(vertex.operation(ours)(x), torch.maximum(y, 0.1 * y), atol=1e-6)
     assert torch.equal(ours.running_mean, theirs.running_mean)
     assert torch.equal(ours.running_var, theirs.running_var)
 

@@ -38,7 +38,7 @@ def by_hand(data):
 
     for _ in range(TRAINING.steps):
         with torch.no_grad():
-            model.run_with_hook(training._batches(training.done)[0], lambda name, _, x: follow(name, x))
+            model.run_with_hook(training._batches(training.done)[0], lambda vertex, _, x: follow(vertex.id, x))
         # The hooked pass has moved the averages as well, but they have no effect on training.
         training.step()
     return moving

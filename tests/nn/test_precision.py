@@ -29,6 +29,7 @@ def test_precision_is_a_setting_and_the_papers_rules_are_computed_in_float32(fas
         "lab": "float32",
         "faithful": "float32",
         "laptop": "auto",
+        "finetune": "auto",
     }
     for mixed in (False, True):
         found = evaluator(fashion, mixed=mixed).evaluate(TrainingRequest(learner(), seed=0)).evaluation
@@ -63,6 +64,7 @@ def test_this_processor_tells_what_it_can_do():
         assert isinstance(torch.cpu.get_capabilities()["avx512_bf16"], bool)
 
 
+@pytest.mark.thorough
 def test_mixed_precision_reaches_about_the_same_accuracy(fashion):
     exact, mixed = (
         evaluator(fashion, mixed=mixed, steps=250).evaluate(TrainingRequest(learner(), seed=0))

@@ -6,10 +6,11 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from genepool.dna import Conv, Identity, Shape, shapes
+from genepool.dna import Shape, shapes
 from genepool.errors import GenepoolError, MutationError
+from genepool.layers import LAYERS, Identity
 from genepool.mutations import MUTATIONS, apply
-from genepool.nn import Activation, Model, inherit_weights
+from genepool.nn import Model, inherit_weights
 from genepool.nn.inheritance import inherit_function
 from tests.support.networks import chain, conv, random_dna
 
@@ -22,13 +23,12 @@ def trained(dna, seed):
     """A model with weights and statistics as a training leaves them: none of them as they were drawn."""
     generator = torch.Generator().manual_seed(seed)
     model = Model(dna, IMAGE, CLASSES, generator)
-    for module in model.modules():
-        if isinstance(module, Activation):
-            with torch.no_grad():
-                for tensor in (module.weight, module.running_var):
-                    tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
-                for tensor in (module.bias, module.running_mean):
-                    tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.3)
+    for module in model.normalisations().values():
+        with torch.no_grad():
+            for tensor in (module.weight, module.running_var):
+                tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
+            for tensor in (module.bias, module.running_mean):
+                tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.3)
     return model.eval()
 
 
@@ -67,19 +67,24 @@ def passes_through(parent, child):
     [vertex] = {v.id for v in child.vertices} - {v.id for v in parent.vertices}
     [edge] = child.edges_in[vertex]
     before = parent.vertex[edge.from_vertex]
-    unstrided = not isinstance(edge, Conv) or edge.stride == 1
+    unstrided = edge.stride == 1
     return unstrided and (child.vertex[vertex].type == "linear" or (before.type == "bn_relu" and before.leakiness == 0))
 
 
 CAN_PRESERVE = {
     "identity": lambda parent, child: True,
     "alter-learning-rate": lambda parent, child: True,
+    "alter-body-rate": lambda parent, child: True,
     "insert-convolution": passes_through,
     "insert-one-to-one": passes_through,
     "grow-convolution": passes_through,
     "alter-number-of-channels": grows,
     "widen": grows,
     "filter-size": filters_grow,
+    "insert-depthwise": passes_through,
+    "insert-squeeze-excitation": lambda parent, child: True,
+    "insert-residual-block": lambda parent, child: True,
+    "add-projection": lambda parent, child: True,
 }
 CANNOT = {
     "alter-stride",  # the same filters see other pixels
@@ -87,6 +92,15 @@ CANNOT = {
     "remove-skip",
     "add-skip",  # an identity has no weight that could be zero
     "reset-weights",
+    "insert-pooling",  # it has no weights
+    "alter-operation",  # but two of its changes can: see below
+    "make-separable",
+    "alter-groups",
+    "alter-activation",
+    "alter-layer",
+    "remove-layer",
+    "prune-channels",  # as far as channels follow from others: see test_pruning.py
+    "prune-layer",
 }
 
 
@@ -138,14 +152,36 @@ def test_what_is_new_can_learn():
     assert gradients[f"classifier_{wider.output}.weight"][:, 12:].abs().min() > 0
 
 
-def test_a_narrowed_child_keeps_the_first_channels_and_the_middle_of_filters():
+def test_a_child_with_smaller_filters_keeps_their_middle():
     dna = chain(conv("a", depth_factor=4.0, filter_half_width=2.0))
-    smaller = dna.edited(put=[conv_of(dna, "a", depth_factor=2.0, filter_half_width=1.0)])
+    smaller = dna.edited(put=[conv_of(dna, "a", filter_half_width=1.0)])
     parent = trained(dna, 0)
     child = Model(smaller, IMAGE, CLASSES, torch.Generator().manual_seed(1))
     inherit_function(child, parent.state_dict(), torch.randn(4, 3, 10, 12))
     old, new = parent.state_dict(), child.state_dict()
-    assert torch.equal(new["edge_a.weight"], old["edge_a.weight"][:6, :, :, 1:4])
+    assert torch.equal(new["edge_a.weight"], old["edge_a.weight"][:, :, :, 1:4])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("separable_conv", "conv"), ("depthwise_conv", "conv"), ("depthwise_conv", "separable_conv")],
+)
+def test_a_convolution_that_becomes_a_more_general_one_computes_the_same(before, after):
+    ends = {"id": "b", "from_vertex": "x", "to_vertex": "x"}
+    old, new = (chain(conv("a", depth_factor=4.0), LAYERS.get(kind)(**ends)) for kind in (before, after))
+    assert difference(trained(old, 0), new) < 1e-4
+
+
+def test_a_new_branch_adds_nothing_and_learns():
+    dna = chain(conv("a", depth_factor=4.0), conv("b"))
+    parent, generator = trained(dna, 0), torch.Generator().manual_seed(1)
+    images = torch.randn(20, 3, 10, 12, generator=generator)
+    for name in ("add-projection", "insert-residual-block"):
+        child = Model(apply(name, dna, Random(1)), IMAGE, CLASSES, generator)
+        inherit_function(child, parent.state_dict(), images)
+        loss = torch.nn.functional.cross_entropy(child.train()(images), torch.arange(20) % CLASSES)
+        silent = [p for p in child.parameters() if p.ndim == 4 and not p.any()]
+        assert silent and all(gradient.any() for gradient in torch.autograd.grad(loss, silent))
 
 
 def conv_of(dna, name, **changes):

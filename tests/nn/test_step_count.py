@@ -5,9 +5,10 @@ import torch
 
 from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest, ignore
 from genepool.nn import TorchEvaluator, trainer
-from genepool.nn.step_count import FEWEST, StepCount
+from genepool.nn.step_count import StepCount
 from tests.support.networks import chain, conv
 
+FEWEST = TrainingBudget().min_steps
 DNA = chain(conv("a", depth_factor=8.0, stride_scale=1.0))
 TIMED = Training(steps=10**6, schedule="linear", nesterov=True, smoothing=0.1)
 
@@ -55,6 +56,26 @@ def test_a_machine_that_slows_down_does_not_make_it_late():
 def test_even_the_slowest_network_takes_some_steps():
     clock = Clock()
     assert steps_taken(StepCount(TrainingBudget(seconds=1.0), 10**6, clock), clock, lambda done: 10.0) == FEWEST
+
+
+@pytest.mark.parametrize(("seconds", "fewest", "steps"), [(60.0, 5, 12), (600.0, 5, 120), (3.0, 5, 5), (3.0, 1, 4)])
+def test_slow_steps_fill_the_time_if_few_are_allowed(seconds, fewest, steps):
+    """Pretrained networks have slow steps and learn from few of them."""
+    clock = Clock()
+    budget = TrainingBudget(seconds=seconds, min_steps=fewest)
+    done = steps_taken(StepCount(budget, 10**6, clock), clock, lambda done: 5.0)
+    assert done == pytest.approx(steps, abs=1)
+
+
+def test_a_slow_training_sends_heartbeats(fashion, monkeypatch):
+    monkeypatch.setattr(trainer, "HEARTBEAT", 0.0)
+    seen = []
+    evaluator = TorchEvaluator(fashion, Training(steps=60), Limits(), torch.device("cpu"))
+    often = evaluator.evaluate(TrainingRequest(DNA, 0), lambda progress: seen.append(progress.step))
+    assert seen == list(range(1, 61))
+    monkeypatch.setattr(trainer, "HEARTBEAT", 1e9)
+    seldom = evaluator.evaluate(TrainingRequest(DNA, 0))
+    assert often.weights == seldom.weights and often.evaluation.losses == seldom.evaluation.losses
 
 
 def test_a_small_network_takes_no_more_than_it_may():

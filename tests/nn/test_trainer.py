@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from genepool.dna import Shape, initial
 from genepool.errors import DataError
@@ -124,6 +125,36 @@ def test_the_optimiser_does_what_torch_optim_does():
         theirs.step()
     for a, b in zip(*(net.parameters() for net in networks), strict=True):
         assert torch.allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_all_layers_but_the_classifier_can_have_another_learning_rate(nesterov):
+    networks = [Model(chain(conv("a")), Shape(8, 8, 3), 10, torch.Generator().manual_seed(0)) for _ in range(2)]
+    named = list(networks[1].named_parameters())
+    head, body = ([p for name, p in named if name.startswith("classifier") == own] for own in (True, False))
+    groups = [{"params": head, "lr": 0.05}, {"params": body, "lr": 0.005}]
+    theirs = torch.optim.SGD(groups, momentum=0.9, nesterov=nesterov)
+    ours = SGD(networks[0], learning_rate=0.05, momentum=0.9, weight_decay=0.0, nesterov=nesterov, body_rate=0.1)
+    x, y = torch.randn(10, 3, 8, 8), torch.randint(10, (10,))
+    for _ in range(5):
+        loss = torch.nn.functional.cross_entropy(networks[0](x), y)
+        ours.step(torch.autograd.grad(loss, ours.parameters))
+        theirs.zero_grad()
+        torch.nn.functional.cross_entropy(networks[1](x), y).backward()
+        theirs.step()
+    for a, b in zip(*(net.parameters() for net in networks), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+def test_the_body_rate_of_the_dna_is_used(fashion):
+    dna = chain(conv("a", depth_factor=8.0, stride_scale=1.0))
+    trained = []
+    for body_rate in (1.0, 1e-6):
+        model = Model(replace(dna, body_rate=body_rate), fashion.image, 10, torch.Generator().manual_seed(0))
+        before = model.get_parameter("edge_a.weight").detach().clone()
+        TrainingRun(model, fashion, Training(steps=20), seed=0, device=CPU).run(lambda progress: None)
+        trained.append((model.get_parameter("edge_a.weight") - before).abs().max().item())
+    assert trained[0] > 1e-2 and trained[1] < 1e-5
 
 
 def test_training_learns(fashion):

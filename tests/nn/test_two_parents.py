@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from genepool.dna import Shape, decode, encode, initial, resnet, shapes
 from genepool.errors import MutationError
 from genepool.evaluation import Limits, Training, TrainingRequest
+from genepool.layers import BatchNormRelu
 from genepool.mutations import FUSION, MIXTURE, apply, fuse, mutate
 from genepool.nn import Model, TorchEvaluator, from_bytes, inherit_weights, to_bytes
 from genepool.nn.inheritance import fused, mixed
@@ -98,8 +99,7 @@ def test_sizes_that_are_no_multiples_are_near_the_mean():
 
 def test_what_cannot_share_its_input_is_not_fused():
     odd = resnet(20)
-    first = odd.vertex[odd.input]
-    odd = odd.edited(put=[replace(first, type="bn_relu")])
+    odd = odd.edited(put=[BatchNormRelu(id=odd.input)])
     with pytest.raises(MutationError, match="input"):
         fuse(initial(), odd, IMAGE, Random(0))
 

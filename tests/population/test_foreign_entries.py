@@ -10,7 +10,7 @@ import pytest
 
 from genepool.errors import DataError, StepAbandoned
 from genepool.population import DirectoryPopulation, DirectoryView, Files, State, check_directory
-from genepool.population.directory.archive import read_events
+from genepool.population.directory.log import read_events
 from genepool.testing import Clock, make_weights
 from tests.support.foreign_entries import TRAP, Case, Place, cases, healthy
 from tests.support.toy_worker import ToyWorker

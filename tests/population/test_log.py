@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genepool.population import Files, Fossil, Individual, Result, State
-from genepool.population.directory.archive import Archive, ArchiveReader, EventLog, read_events
-from genepool.population.directory.log import documents, frame
+from genepool.population.directory.log import Archive, ArchiveReader, EventLog, documents, frame, read_events
 from genepool.population.directory.names import log_name
 from genepool.testing import make_birth
 

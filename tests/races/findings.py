@@ -17,9 +17,8 @@ from genepool.analysis import Row
 from genepool.dna import decode
 from genepool.evaluation import TrainingRequest
 from genepool.population import FREE, WEIGHTS, DirectoryView, Files, State, check_directory
-from genepool.population.directory.archive import read_events
 from genepool.population.directory.contents import sha256
-from genepool.population.directory.log import read_logs
+from genepool.population.directory.log import read_events, read_logs
 from genepool.population.directory.workers import Info
 from genepool.population.individual import claim_of
 from genepool.testing import ToyEvaluator, toy_fitness

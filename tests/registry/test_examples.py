@@ -73,7 +73,7 @@ def leaky(tmp_path_factory):
 def test_a_foreign_mutation_makes_children(leaky):
     assert "leak" in mutations(leaky)
     rows = Experiment.open(leaky).history().rows.values()
-    assert any(vertex.leakiness for row in rows for vertex in row.dna.vertices)
+    assert any(getattr(vertex, "leakiness", 0) for row in rows for vertex in row.dna.vertices)
 
 
 def test_without_its_plugin_everything_but_a_replay_works(leaky):
@@ -87,6 +87,7 @@ def test_without_its_plugin_everything_but_a_replay_works(leaky):
     assert "the replay agrees" in done("replay", leaky, made, "--plugin", EXAMPLES / "leaky_mutation.py").lower()
 
 
+@pytest.mark.thorough
 def test_a_worker_that_lacks_a_mutation_says_so_once_and_goes_on_without_it(leaky):
     before = len(mutations(leaky))
     done("set", leaky, "budget.individuals=18", "breeding.odds.widen=1")

@@ -15,6 +15,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def genepool(*words, cwd=None, **environment):
     command = [GENEPOOL, *map(str, words)]
+    if "PYTHONPATH" in environment and "PYTHONPATH" in os.environ:
+        environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=cwd, env={**os.environ, **environment}
     )

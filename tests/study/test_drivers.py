@@ -32,6 +32,7 @@ def studies(tmp_path: Path) -> Iterator[object]:
         one.clean_up()
 
 
+@pytest.mark.thorough
 def test_of_two_drivers_one_is_killed_and_the_other_finishes_everything_once(studies):
     study = studies()
     first = study.start()
@@ -80,6 +81,7 @@ def test_sigterm_hands_over_trainings_and_leadership(studies):
     assert_sound(directory)
 
 
+@pytest.mark.thorough
 def test_a_driver_without_an_experiment_of_its_own_adds_the_workers_that_are_missing(studies):
     study = studies(repeats=1, workers=3, steps=1_000_000)
     study.start("--only", "evolution", "--workers", 1)

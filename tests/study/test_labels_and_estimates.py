@@ -93,6 +93,7 @@ def test_a_budget_in_flops_or_individuals_is_taken_as_it_is():
     assert estimate_study(by_count, flops_per_second=1e10).arms[0].individuals == (50, 50)
 
 
+@pytest.mark.thorough
 def test_without_a_speed_this_machine_is_measured(monkeypatch):
     monkeypatch.setattr("genepool.study.estimate.MEASURED_FOR", 0.3)
     done = genepool("study", "repeatability", "--preset", "faithful", "--estimate")

@@ -5,7 +5,7 @@ import torch
 
 from genepool.dna import Shape, requirements
 from genepool.testing.bench import rounds
-from genepool.testing.bench.networks import NETWORKS
+from genepool.testing.bench.baseline import NETWORKS
 from genepool.testing.bench.training import INDIVIDUALS, LIMIT, train_individuals
 
 

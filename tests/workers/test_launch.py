@@ -105,6 +105,7 @@ def study(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_each_task_of_a_slurm_array_runs_the_study(study, tmp_path):
     """With a stand-in for srun; tests/cluster has the real one, and several tasks."""
     result = launch("slurm", study, "--cpus-per-worker", 2, "--memory", "1G", "--data-dir", tmp_path)

@@ -22,8 +22,7 @@ __all__ = ["LISTING", "Contents", "FashionMini", "Sheet", "digest_of"]
 
 HERE = Path(__file__).parent
 SIDE = 28
-COLUMNS = 100
-"""Images per row of a sheet."""
+COLUMNS = 100  # images per row of a sheet
 
 
 class Sheet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,8 +30,7 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     file: str
     images_per_class: int
-    sha256: str
-    """The digest of the pixels, image after image."""
+    sha256: str  # digest of the pixels, image after image
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,8 +43,6 @@ def digest_of(pixels: NDArray[np.uint8]) -> str:
 
 
 class FashionMini:
-    """The shipped images."""
-
     name = "fashion-mini"
     flip = True
 

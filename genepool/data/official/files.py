@@ -27,8 +27,7 @@ READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
 
 class OfficialFile(NamedTuple):
     name: str
-    where: str
-    """Its path for messages."""
+    where: str  # its path for messages
     content: bytes
 
 
@@ -65,7 +64,6 @@ class TarFile:
         return [self.place]
 
     def read(self, names: Sequence[str], size_of: SizeOf) -> list[OfficialFile]:
-        """Read those members in one pass over the archive."""
         wanted = {PurePosixPath(self.folder, name): name for name in names}
         found: dict[str, bytes] = {}
         try:
@@ -111,10 +109,8 @@ def _unreadable(path: Path, error: Exception) -> DataError:
 def find_official(
     root: Path, *, folders: Sequence[str], names: Sequence[str], archive: tuple[str, str] | None
 ) -> OfficialFiles | None:
-    """Find the files below that root, or in it if it has the name of one of the folders; return None if there are none.
-
-    `archive` names the tar file and the folder inside.
-    """
+    """Find the files below that root, or in it if it is named like a folder. `archive`: the tar file and the folder
+    inside."""
     places = [root / folder for folder in folders] + [root] * (root.resolve().name in folders)
     for place in places:
         if (loose := _loose(place, names)) is not None:
@@ -147,11 +143,9 @@ class CifarLayout:
 
     train: tuple[str, ...]
     test: tuple[str, ...]
-    train_records: int
-    """Records per training file."""
+    train_records: int  # records per training file
     test_records: int = 10_000
-    label_bytes: int
-    """The last of these bytes is the label."""
+    label_bytes: int  # the last of these bytes is the label
     classes: int
 
     def size_of(self, name: str) -> int:
@@ -159,7 +153,6 @@ class CifarLayout:
         return records * (self.label_bytes + PIXEL_BYTES)
 
     def decode(self, files: Sequence[OfficialFile]) -> Images:
-        """Decode the images of one part."""
         length = self.label_bytes + PIXEL_BYTES
         counts = [len(file.content) // length for file in files]
         pixels = np.empty((sum(counts), SIDE, SIDE, 3), dtype=np.uint8)
@@ -206,7 +199,6 @@ class IdxLayout:
         return 4 * len(header) + int(np.prod(header[1:]))
 
     def decode(self, files: Sequence[OfficialFile]) -> Images:
-        """Decode the images of one part from its image file and its label file."""
         for file in files:
             self._check_header(file)
         pictures, names = files

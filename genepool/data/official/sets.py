@@ -7,29 +7,23 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from genepool.data.download import Progress, RemoteFile, download
+from genepool.data.files import RemoteFile, cache_folder, data_folder, download, stamp
 from genepool.data.official.files import CifarLayout, IdxLayout, OfficialFiles, find_official
-from genepool.data.paths import cache_folder, data_folder, stamp
-from genepool.data.source import Development, Images, Listing
+from genepool.data.source import Development, Images, Listing, Progress
 from genepool.errors import DataError, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfficialSet:
-    """A published data set: its files, their possible places and their layout."""
-
     name: str
     classes: tuple[str, ...]
     flip: bool
     layout: CifarLayout | IdxLayout
-    folders: tuple[str, ...]
-    """Possible names of the folder with the files."""
+    folders: tuple[str, ...]  # possible names of the folder with the files
     remote: tuple[RemoteFile, ...]
-    archive: tuple[str, str] | None = None
-    """The tar file's name and the folder inside, if the files come as one archive."""
+    archive: tuple[str, str] | None = None  # tar file's name and the folder inside, if the files come as one archive
 
     def find(self, data_dir: Path | None) -> OfficialFiles | None:
-        """Return the files in the data folder or among the downloads, or None."""
         given = data_folder(data_dir)
         if given is not None and (found := self._below(given, self.folders)) is not None:
             return found
@@ -38,14 +32,12 @@ class OfficialSet:
         return None
 
     def fetch(self, progress: Progress | None = None) -> Path:
-        """Download the files that are missing and return their folder."""
         for file in self.remote:
             if not (self._downloads / file.name).is_file():
                 download(self._mirrored(file), self._downloads, progress)
         return self._downloads
 
     def open(self, data_dir: Path | None, progress: Progress | None) -> OfficialSource:
-        """Open the data set from the files on this machine; download them first if there are none."""
         if (files := self.find(data_dir)) is None:
             self.fetch(progress)
             if (files := self.find(data_dir)) is None:
@@ -68,8 +60,6 @@ class OfficialSet:
 
 
 class OfficialSource:
-    """A published data set whose files were found."""
-
     def __init__(self, published: OfficialSet, files: OfficialFiles) -> None:
         self.name, self.classes, self.flip = published.name, published.classes, published.flip
         self._layout, self._files = published.layout, files

@@ -7,8 +7,7 @@ shards          listing names, drawing from them, and the rename that commits a 
 contents        reading the files of an individual
 writer          writing the files of an individual
 workers         the workers' directories, their heartbeats, and leases by observation
-archive         each worker's events and its archive of fossils
-log             append-only files of checked lines
+log             append-only files of checked lines: each worker's events and its archive of fossils
 manifest        experiment.json and the versions of the settings
 names           the names of all entries: only this file composes them or takes them apart
 files           the only system calls

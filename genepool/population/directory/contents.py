@@ -1,14 +1,9 @@
-"""Reads the contents of an individual's directory, with suspicion; names.py lists them.
-
-If a cache still leads a former owner here, it writes only names of its own: a prefix belongs to the owner of one
-attempt, and the individual's name says which attempt counts.
+"""Reads the contents of an individual's directory, with suspicion; `docs/reference/store.md` lists them.
 
 A result is complete if it decodes, names this individual and this attempt, and every file has the recorded hash. It is
 written last, and the beginning of a JSON object never decodes, so a crash at any point, or a former owner that is still
-writing, leaves a complete result or none. Complete is not yet durable: data that a killed process wrote may still be in
-memory, and after a failed sync it may never reach the disk although it can be read. Therefore, at durability `safe`,
-`result.json` gets its name only after its bytes, and those of the files before it, were synced. A worker that adopts a
-result then only has to sync the names.
+writing, leaves a complete result or none. At durability `safe`, `result.json` gets its name only after all bytes were
+synced: a worker that adopts a result then only has to sync the names.
 """
 
 from __future__ import annotations
@@ -56,7 +51,6 @@ class Contents:
         self._results = msgspec.json.Decoder(Result)
 
     def birth(self, individual: Individual) -> Birth:
-        """Return the birth record, checked."""
         data = self._load(individual, names.BIRTH, LARGEST_RECORD)
         birth = _decoded(self._births, data, "dna", names.BIRTH)
         if birth.id != individual.id or birth.experiment != self._experiment or not _sensible(birth):
@@ -81,7 +75,6 @@ class Contents:
         return result
 
     def stored(self, individual: Individual, result: Result, name: str) -> bytes:
-        """Return one file of a result, checked."""
         data = self._load(individual, names.of_attempt(result.attempt, name), LARGEST_FILE)
         promised = result.files[name]
         if len(data) != promised.size or sha256(data) != promised.sha256:
@@ -89,7 +82,6 @@ class Contents:
         return data
 
     def inherited(self, individual: Individual, number: int, promised: str) -> bytes:
-        """Return the weights of one of the parents, checked."""
         place = names.inherited_name(number)
         data = self._load(individual, place, LARGEST_FILE)
         if sha256(data) != promised:
@@ -97,7 +89,6 @@ class Contents:
         return data
 
     def reason(self, individual: Individual) -> str:
-        """Return the sentence that a failed attempt left, or an empty string."""
         name = names.of_attempt(attempt_id(individual.claim, individual.owner), names.FAILURE)
         path = f"{self._shards.path(individual)}/{name}"
         with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -105,7 +96,6 @@ class Contents:
         return ""
 
     def complete_result(self, individual: Individual) -> Result | None:
-        """Return the result of the newest attempt that has a complete one."""
         finished = [attempt for attempt, part in self._parts(individual) if part == names.RESULT]
         for attempt in sorted(finished, key=claim_of, reverse=True):
             try:
@@ -141,7 +131,6 @@ class Contents:
         return [found for name in self.entries(individual) if (found := names.parse_of_attempt(name))]
 
     def entries(self, individual: Individual) -> list[str]:
-        """List an individual's directory."""
         path = self._shards.path(individual)
         try:
             return self._files.list(path)

@@ -28,16 +28,12 @@ _FULL_SHARD = 200
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one probe."""
-
     probe: str
     verdict: Verdict
     text: str
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """All findings and the worst of their verdicts."""
-
     verdict: Verdict
     findings: list[Finding]
 

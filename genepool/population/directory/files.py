@@ -62,7 +62,6 @@ class Files:
         self.wall = wall  # for people
 
     def at(self, durability: Durability) -> Self:
-        """Return the same files at another level of durability."""
         other = copy.copy(self)
         other.safe = durability == "safe"
         return other
@@ -81,7 +80,6 @@ class Files:
     close = staticmethod(os.close)  # on a network this may be the call that reports a full disk
 
     def link(self, source: str, target: str) -> None:
-        """Create a second name for the same bytes."""
         os.link(source, target, follow_symlinks=False)
 
     def open(self, path: str, flags: int) -> int:
@@ -100,11 +98,8 @@ class Files:
             os.close(descriptor)
 
     def spread(self, path: str) -> None:
-        """Hint that the directories in this one are unrelated (`chattr +T`).
-
-        ext4 then gives each of them its own group of inodes. It skips recently deleted inodes one by one, so with all
-        shards in one group a busy population would be a third slower.
-        """
+        """Hint that the directories in this one are unrelated (`chattr +T`), so that ext4 gives each its own group of
+        inodes. It skips recently deleted inodes one by one: with all shards in one group, steps are a third slower."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             flags = bytearray(8)
@@ -115,7 +110,6 @@ class Files:
             os.close(descriptor)
 
     def free_bytes(self, path: str) -> int:
-        """Return the free space for ordinary users."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
@@ -126,7 +120,6 @@ class Files:
     # Written in terms of the port.
 
     def sync_dir(self, path: str) -> None:
-        """Sync a directory's names if the durability requires it."""
         if self.safe:
             self.fsync_dir(path)
 
@@ -164,7 +157,6 @@ class Files:
         self.close(descriptor)
 
     def write_all(self, descriptor: int, data: bytes) -> None:
-        """Write all bytes or raise."""
         done = self.write(descriptor, data)
         while done < len(data):
             more = self.write(descriptor, memoryview(data)[done:])
@@ -202,7 +194,6 @@ class Files:
 
     @contextlib.contextmanager
     def _opened(self, path: str, limit: int) -> Iterator[tuple[int, int]]:
-        """Open a file to read it; yield descriptor and size."""
         descriptor = self.open(path, _READ)
         try:
             size = self.size(descriptor)
@@ -220,7 +211,6 @@ class Files:
         return data
 
     def remove(self, path: str) -> None:
-        """Remove a file if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self.unlink(path)
 

@@ -2,6 +2,9 @@
 
 A writer never repairs a file: after a failed write or sync it continues in the next one (`archive.log`,
 `archive.1.log`, ...), because a failed sync may have dropped earlier data. A reader skips and counts damaged lines.
+
+Each worker has two. Its events are never used for decisions, so one that cannot be written is dropped. Its archive
+holds fossils, each synced and read back before the directory that it replaces may be removed.
 """
 
 from __future__ import annotations
@@ -9,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from genepool.population.directory import names
 from genepool.population.directory.files import NOT_A_FILE, Files
+from genepool.population.individual import Fossil, Individual, State
 
 _LARGEST_FILE = 64 << 20
 _LARGEST_LOG = 1 << 32
@@ -46,8 +50,6 @@ def documents(data: bytes) -> Iterator[bytes | None]:
 
 
 class Log:
-    """One log, for writing."""
-
     kind: str
 
     def __init__(self, files: Files, directory: str) -> None:
@@ -71,7 +73,6 @@ class Log:
         self._length += len(line)
 
     def close(self) -> None:
-        """Close the current file; the next document starts another."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             # Everything that matters in this file was synced and read back before.
@@ -138,7 +139,6 @@ class LogTail:
                     yield from self._more_of(f"{self._workers}/{who}/{name}")
 
     def bytes_read(self) -> int:
-        """Return the total length of all logs, as far as they were read."""
         return sum(self._read.values())
 
     def _more_of(self, path: str) -> Iterator[tuple[Place, bytes]]:
@@ -167,7 +167,6 @@ def _places(path: str, start: int, data: bytes) -> Iterator[tuple[Place, bytes]]
 
 
 def read_place(files: Files, place: Place) -> bytes | None:
-    """Return the document at a place; None if something else is there now."""
     try:
         return unframe(files.load_from(place.path, place.start, _LARGEST_LOG, most=place.length))
     except OSError:
@@ -179,3 +178,79 @@ def _names(files: Files, path: str) -> list[str]:
         return files.list(path)
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    time: float
+    what: str
+    id: str = ""  # the individual that the worker changed; the next three fields describe it after the change
+    state: State | None = None
+    claim: int = 0
+    attempt: str = ""
+    place: str = ""  # where a foreign entry was found
+    note: str = ""
+
+
+class EventLog(Log):
+    kind = "events"
+
+    def changed(self, what: str, new: Individual) -> None:
+        self._add(what=what, id=new.id, state=new.state, claim=new.claim, attempt=new.attempt)
+
+    def found_foreign(self, place: str, note: str) -> None:
+        self._add(what="foreign", place=place, note=note)
+
+    def _add(self, **facts: Any) -> None:
+        event = Event(time=round(self._files.wall(), 3), **facts)
+        with contextlib.suppress(OSError):
+            self.append(msgspec.json.encode(event), lasting=False)
+
+
+def read_events(files: Files, workers: str) -> Iterator[tuple[str, Event]]:
+    """Yield the events of all workers, each with the worker's ID, in order per worker; skip damaged lines."""
+    decoder = msgspec.json.Decoder(Event)
+    for place, document in read_logs(files, workers, "events"):
+        with contextlib.suppress(msgspec.MsgspecError):
+            if document is not None:
+                yield place.partition("/")[0], decoder.decode(document)
+
+
+class Archive(Log):
+    kind = "archive"
+
+    def add(self, fossil: Fossil) -> None:
+        """Add a fossil; on return it is as durable as the configured durability promises."""
+        # A record may have been re-indented by hand; a document in a log is one line.
+        self.append(in_a_line(msgspec.json.encode(fossil)), lasting=True)
+
+
+class ArchiveReader:
+    """Reads all archives, and keeps the places of damaged and contradictory records. Two workers may archive the same
+    individual, and a power loss may revive one that then dies again: fossils of one ID with the same birth and result
+    count as one, and the later one is kept. Any other pair is a contradiction."""
+
+    def __init__(self, files: Files, workers: str) -> None:
+        self._files, self._workers = files, workers
+        self.damaged: list[str] = []
+        self.contradictions: list[str] = []
+
+    def fossils(self) -> dict[str, Fossil]:
+        """Return every fossil by ID, in the order of archiving per worker."""
+        found: dict[str, Fossil] = {}
+        for place, fossil in self._records():
+            known = found.get(fossil.id, fossil)
+            if (known.birth, known.result) == (fossil.birth, fossil.result):
+                found[fossil.id] = fossil
+            else:
+                self.contradictions.append(place)
+        return found
+
+    def _records(self) -> Iterator[tuple[str, Fossil]]:
+        decoder = msgspec.json.Decoder(Fossil)
+        for place, document in read_logs(self._files, self._workers, "archive"):
+            try:
+                if document is None:
+                    raise ValueError("a torn or damaged line")
+                yield place, decoder.decode(document)
+            except (msgspec.MsgspecError, ValueError, RecursionError):
+                self.damaged.append(place)

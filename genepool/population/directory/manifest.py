@@ -1,9 +1,8 @@
 """The manifest of an experiment, and the versions of the settings that may change while it runs.
 
-`experiment.json` is published once, by linking a complete file into place: if two processes create the same experiment
-at the same moment, one wins and both read the winner's. The tunable settings are `config/000001.json`, `000002.json`,
-..., published the same way; the highest complete version is in force. A worker never creates an experiment by accident:
-an unmounted mount point must not become an empty population.
+`experiment.json` and `config/000001.json`, ... are published by linking a complete file into place, so that of two
+processes one wins and both read the winner's. A worker never creates an experiment by accident: an unmounted mount
+point must not become an empty population.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ FORMAT = 2
 DEFAULT_LEASE = 600.0
 _MANIFEST = "experiment.json"
 _CONFIG = "config"
-_PUBLISHED = "published"
-"""The key of the note beside the settings in the file of a version."""
+_PUBLISHED = "published"  # key of the note beside the settings in the file of a version
 _LARGEST = 1 << 20
 _RESERVE = "reserve"
 _RESERVE_BYTES = 2 << 20
@@ -40,34 +38,25 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Who published a version of the settings, when and why: for people, never for decisions."""
 
     who: str = ""
-    when: float = 0.0
-    """Wall time on the publisher's host."""
+    when: float = 0.0  # wall time on the publisher's host
     what: str = ""
-    label: str = ""
-    """A few words that describe an intervention."""
+    label: str = ""  # a few words that describe an intervention
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of `experiment.json`."""
-
     format: int
     uuid: str
     shards: int
     lease: float
-    population_size: int
-    """The set-point at creation, from which the number of shards was chosen."""
+    population_size: int  # set-point at creation, from which the number of shards was chosen
     created: float
-    settings: dict[str, Any] = {}
-    """The fixed settings; opaque here."""
-    tunable: dict[str, Any] = {}
-    """Version 1 of the tunable settings; opaque here."""
+    settings: dict[str, Any] = {}  # fixed settings; opaque here
+    tunable: dict[str, Any] = {}  # version 1 of the tunable settings; opaque here
 
 
 def shards_for(population_size: int) -> int:
-    """Return a power of two with at most 16 living individuals per shard, since a draw takes as long as its listing.
-
-    A small population is one shard: draws then do not depend on the random letters of IDs, so runs are repeatable.
-    """
+    """Return a power of two with at most 16 living individuals per shard, since a draw takes as long as its listing. A
+    small population is one shard: draws then do not depend on the random letters of IDs, so runs are repeatable."""
     shards = 1
     while population_size > _ONE_SHARD and shards * _LIVING_PER_SHARD < population_size and shards < _MOST_SHARDS:
         shards *= 2
@@ -164,7 +153,6 @@ def _settle(files: Files, directory: str, name: str, data: bytes, error: OSError
 
 
 def prepare_directories(files: Files, root: str, manifest: Manifest) -> None:
-    """Create all directories that are missing, and version 1 of the settings from the manifest."""
     for name in ("pop", "workers", _CONFIG, "quarantine"):
         _make(files, root, name)
     present = set(files.list(f"{root}/pop"))
@@ -202,7 +190,6 @@ def _make(files: Files, parent: str, name: str) -> None:
 
 
 def config_versions(files: Files, root: str) -> list[int]:
-    """Return the published version numbers, in order."""
     versions = (names.parse_config(name) for name in files.list(f"{root}/{_CONFIG}"))
     return sorted(version for version in versions if version)
 
@@ -220,7 +207,6 @@ def read_config(files: Files, root: str, version: int | None = None) -> tuple[in
 
 
 def published(files: Files, root: str) -> dict[int, Published]:
-    """Return the note of each version that has one."""
     found = {}
     for number in config_versions(files, root):
         with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
@@ -234,10 +220,7 @@ class _Note(msgspec.Struct):
 
 
 def publish_version(files: Files, root: str, number: int, settings: Settings, note: Published | None = None) -> bool:
-    """Publish exactly this version of the tunable settings; return False, with nothing changed, if it already exists.
-
-    If several processes change the same version, one succeeds, and the others have to read it again.
-    """
+    """Publish exactly this version of the tunable settings; return False, and change nothing, if it exists."""
     document = {**settings, _PUBLISHED: note} if note else dict(settings)
     try:
         return publish(files, f"{root}/{_CONFIG}", names.config_name(number), msgspec.json.encode(document))

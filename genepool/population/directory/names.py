@@ -1,28 +1,8 @@
 """The names of all entries in a population directory: only this module composes them or takes them apart.
 
-Individuals:
-
-    t1_<id>_<who>                                       staging, private to <who>
-    T1_<id>_<claim>_<strikes>_<who>                     in training
-    A1_<id>_<claim>_<attempt>_<fitness>                 alive
-    D1_<id>_<claim>_<attempt>_<fitness>_<who>-<why>     dead
-    F1_<id>_<claim>_<who>-<why>                         failed
-    Q1_<id>_<who>-<why>                                 quarantined
-    X1_<id>_<who>                                       being collected
-
-Files of an individual; an attempt is `<claim>-<who>`:
-
-    dna.json                                            the birth record
-    inherit.safetensors, inherit2.safetensors           links to its parents' weights, or copies; until it is trained
-    <attempt>.result.json                               fitness, metrics, hash and size of every file of the attempt
-    <attempt>.result                                    the same until its bytes are on the disk
-    <attempt>.weights.safetensors                       or any other file of a result
-    <attempt>.checkpoint-<step>-<hash>.safetensors
-    <attempt>.new                                       the same while it is written
-    <attempt>.failure.json                              the sentence that goes with FAILED
-
-All names are ASCII and matched completely; a name that does not survive parsing and formatting unchanged is foreign.
-The digit is the version of this grammar: a name that differs only there was written by a newer release.
+`docs/reference/store.md` has the grammar. All names are ASCII and matched completely; a name that does not survive
+parsing and formatting unchanged is foreign. The digit is the version of the grammar: a name that differs only there was
+written by a newer release.
 """
 
 from __future__ import annotations
@@ -40,12 +20,11 @@ MAX_CLAIM = 99999
 MAX_STEP = 10**12
 WEIGHTS = "weights.safetensors"
 RESULT = "result.json"
-UNSYNCED = "result"
-NEW = "new"
+UNSYNCED = "result"  # the part that becomes RESULT when its bytes are on the disk
+NEW = "new"  # the part that becomes a checkpoint when it is written
 FAILURE = "failure.json"
 BIRTH = "dna.json"
-TAIL_LENGTH = 3
-"""The number of letters at the end of an ID that determine its shard."""
+TAIL_LENGTH = 3  # letters at the end of an ID that determine its shard
 
 _ID = "[0-9a-hjkmnp-tv-z]{25}"
 _WHO = "[0-9a-hjkmnp-tv-z]{8}"
@@ -72,16 +51,13 @@ _LOG = re.compile("([a-z]+)(?:[.]([1-9][0-9]{0,8}))?[.]log", re.ASCII)
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:
-    """Return a function that says whether a text matches the pattern completely."""
     match = re.compile(pattern, re.ASCII).fullmatch
     return lambda text: match(text) is not None
 
 
 is_id, is_who, _is_why = _matches(_ID), _matches(_WHO), _matches(_WHY)
-is_hash = _matches("[0-9a-f]{64}")
-"""Whether this is a SHA-256 in lower-case hexadecimal."""
-is_inherited = _matches("inherit[2-9]?[.]safetensors")
-"""Whether this file holds a parent's weights."""
+is_hash = _matches("[0-9a-f]{64}")  # whether this is a SHA-256 in lower-case hexadecimal
+is_inherited = _matches("inherit[2-9]?[.]safetensors")  # whether this file holds a parent's weights
 is_newer = _matches("[tTADFQX][02-9]_[0-9a-z_.-]*")
 """Whether a foreign name differs from this grammar only in the version digit."""
 
@@ -206,7 +182,6 @@ def _parse_with_fitness(groups: tuple[str, ...]) -> Individual | None:
 
 
 def living(entries: Iterable[str]) -> list[str]:
-    """Return the names of individuals that are ALIVE or TRAINING."""
     return [name for name in entries if name[:3] in _LIVING]
 
 
@@ -216,7 +191,6 @@ def by_birth(entries: Iterable[str]) -> list[str]:
 
 
 def valid_why(why: str) -> str:
-    """Return the word itself if it fits into a name."""
     if not _is_why(why):
         raise ValueError(f"The reason '{why}' cannot be part of a name; use 1 to 12 lower-case letters.")
     return why
@@ -236,7 +210,6 @@ def of_attempt(attempt: str, part: str) -> str:
 
 
 def parse_of_attempt(name: str) -> tuple[str, str] | None:
-    """Return the attempt and the part that a file belongs to; None if no attempt wrote it."""
     found = _OF_AN_ATTEMPT.fullmatch(name)
     return (found[1], found[2]) if found and _is_part(found[2]) else None
 
@@ -280,7 +253,6 @@ def config_name(version: int) -> str:
 
 
 def parse_config(name: str) -> int | None:
-    """Return the version in the name of a settings file; None for any other file."""
     found = _CONFIG.fullmatch(name)
     return int(found[1]) if found else None
 
@@ -291,7 +263,6 @@ def log_name(kind: str, number: int) -> str:
 
 
 def log_numbers(entries: Iterable[str], kind: str) -> Iterator[int]:
-    """Yield the number of each file of one kind of log."""
     for found in map(_LOG.fullmatch, entries):
         if found and found[1] == kind:
             yield int(found[2] or 0)

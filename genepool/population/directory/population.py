@@ -1,8 +1,7 @@
 """A population kept in a directory that any number of workers share, on one machine or on many.
 
-`docs/reference/store.md` describes the directory, and names.py the names in it. The only commit is one rename of one
-directory inside its shard. Everything else is prepared before it or follows from it, so a crash between any two system
-calls leaves either the old state or the new one, and at most some garbage.
+The only commit is one rename of one directory inside its shard. Everything else is prepared before it or follows from
+it, so a crash between any two system calls leaves either the old state or the new one, and at most some garbage.
 """
 
 from __future__ import annotations
@@ -136,7 +135,6 @@ class DirectoryPopulation(DirectoryView, Population):
         return newborn if newborn and newborn.id == individual.id and newborn.inherits else None
 
     def _heritage(self, parents: tuple[Individual, ...]) -> list[tuple[str, str]]:
-        """Return path and hash of each parent's weights, up to the first parent that has none."""
         found: list[tuple[str, str]] = []
         for parent in parents:
             weights = self.read_result(parent).files.get(names.WEIGHTS)

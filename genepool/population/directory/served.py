@@ -1,12 +1,8 @@
 """A population's files on another machine: the same port, with each call carried out by a server of the directory.
 
-The store's protocol is thus the same everywhere. A network may lose a reply in the middle of a rename; the store was
-built for that. Only two things are added: if an answer is lost, calls that only read are repeated, and all others raise
-EIO, after which the store finds out what happened. The server keeps no state, so it may be killed and restarted at any
-moment.
-
-Every call is a round trip, so calls that belong together are one. Lines of event logs, which may be lost, travel with
-the next call.
+If an answer is lost, calls that only read are repeated, and all others raise EIO, after which the store finds out what
+happened, as on a network file system. The server keeps no state, so it may be restarted at any moment. Every call is a
+round trip, so calls that belong together are one, and lines of event logs, which may be lost, travel with the next.
 """
 
 from __future__ import annotations
@@ -38,8 +34,7 @@ class AnswerLost(Exception):  # noqa: N818 - an event, not an error
     """The connection was lost before the answer; the call may or may not have been carried out."""
 
 
-LogLines = Sequence[tuple[str, bytes]]
-"""Paths, and the lines to append there."""
+LogLines = Sequence[tuple[str, bytes]]  # paths, and the lines to append there
 Send = Callable[[str, tuple[Any, ...], bool, LogLines], Answer]
 """Sends a call's name, arguments and durability to the server, with lines to append first. It waits for a server that
 is gone, and raises AnswerLost if the server goes away during the call."""
@@ -101,7 +96,6 @@ class FileServer:
 
 
 def _forwarded(way: str, name: str) -> Any:
-    """Return a method of ServedFiles that sends the call with its own arguments."""
     return lambda self, *arguments: getattr(self, way)(name, *arguments)
 
 
@@ -137,8 +131,6 @@ class ServedFiles(Files):
         except AnswerLost as error:
             raise OSError(errno.EIO, "the answer of the population server was lost") from error
 
-    # Names.
-
     list, free_bytes = (_forwarded("_look", name) for name in ("list", "free_bytes"))
     mkdir, rename, link, unlink = (_forwarded("_change", name) for name in ("mkdir", "rename", "link", "unlink"))
     rmdir, remove, remove_tree = (_forwarded("_change", name) for name in ("rmdir", "remove", "remove_tree"))
@@ -149,8 +141,6 @@ class ServedFiles(Files):
 
     def clear(self, path: str, inside: Sequence[str]) -> Any:
         return self._change("clear", path, [*inside])
-
-    # Contents.
 
     def save(self, path: str, data: bytes) -> None:
         self._change("save", path, _bounded(data))

@@ -24,10 +24,8 @@ _DEVIATIONS = 2.0
 
 
 def commit(files: Files, parent: str, old: str, new: str) -> None:
-    """Rename inside one directory; if the outcome is uncertain, list the directory to find out.
-
-    The new name belongs to the caller alone, so if it is listed, the rename was done, whatever was reported.
-    """
+    """Rename inside one directory; if the outcome is uncertain, list the directory to find out. The new name belongs to
+    the caller alone, so if it is listed, the rename was done, whatever was reported."""
     fault: OSError | None = None
     for _ in range(_TRIES):
         try:
@@ -55,23 +53,17 @@ def _entries_after(files: Files, parent: str, fault: OSError) -> list[str]:
 
 
 class Sweep(msgspec.Struct, kw_only=True):
-    """A listing of all shards."""
-
     individuals: list[Individual]
-    foreign: list[str]
-    """`<shard>/<name>` of each entry whose name is not an individual's."""
+    foreign: list[str]  # `<shard>/<name>` of each entry whose name is not an individual's
 
     def census(self) -> Census:
         return Census.of(self.individuals, foreign=len(self.foreign))
 
 
-Known = dict[tuple[int, str], Individual]
-"""The individuals of a sweep, by the number of the shard and the name in it."""
+Known = dict[tuple[int, str], Individual]  # individuals of a sweep, by the number of the shard and the name in it
 
 
 class Shards:
-    """All shard directories of one population."""
-
     def __init__(self, files: Files, path: str, count: int) -> None:
         self._files, self._count = files, count
         self._paths = [f"{path}/{names.shard_name(number)}" for number in range(count)]
@@ -94,11 +86,9 @@ class Shards:
         commit(self._files, self.shard(old.id), names.encode(old), names.encode(new))
 
     def present(self, individual: Individual) -> bool:
-        """Return whether a listing made now shows the individual in this state."""
         return names.encode(individual) in self._list(self.shard(individual.id))
 
     def find(self, identity: str) -> Individual | None:
-        """Find one individual by listing its shard."""
         found = map(names.parse, self._list(self.shard(identity)))
         return next((individual for individual in found if individual and individual.id == identity), None)
 
@@ -121,12 +111,10 @@ class Shards:
         return found, there
 
     def draw(self, rng: random.Random, living: int) -> Individual:
-        """Draw a living individual uniformly without listing every shard; `living` is their approximate number.
-
-        This draws a shard and one of `slots` slots, and draws both again if the slot is empty. All shards have the
-        same number of slots, so every occupied slot is equally likely. Nothing here depends on when a sweep was made:
-        with one worker the same generator draws the same individuals.
-        """
+        """Draw a living individual uniformly without listing every shard; `living` is their approximate number. This
+        draws a shard and one of `slots` slots, and draws both again if the slot is empty. All shards have the same
+        number of slots, so every occupied slot is equally likely. Nothing here depends on when a sweep was made: with
+        one worker the same generator draws the same individuals."""
         mean = living / self._count
         slots = max(self._fullest, round(mean + _DEVIATIONS * math.sqrt(mean)) + 1)
         for _ in range(_DRAWS if self._count > 1 and mean > 1 else 0):
@@ -156,10 +144,8 @@ class Shards:
         raise PopulationTooSmallError("The population has no living individual to draw; create the first ones.")
 
     def invalidate_caches(self, identity: Iterator[str], who: str) -> None:
-        """Make and remove an entry in every shard, so that no cache, here or elsewhere, keeps an old listing of it.
-
-        The entry looks like one that is being collected: if this process crashes in between, it is collected.
-        """
+        """Make and remove an entry in every shard, so that no cache, here or elsewhere, keeps an old listing of it. The
+        entry looks like one that is being collected: if this process crashes in between, it is collected."""
         for path in self._paths:
             name = f"{path}/{names.encode(Individual(id=next(identity), state=State.COLLECTED, owner=who))}"
             try:

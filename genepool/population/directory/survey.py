@@ -1,8 +1,7 @@
 """What a worker knows about the whole population between sweeps: its size, its orphans and its garbage.
 
-A sweep lists everything, so it must not be part of every step: the next one starts after fifty times the duration of
-the last, but after at most 30 s. In between, the worker adds its own changes. A small population is thus counted at
-almost every step that trains, and with 100,000 individuals sweeping takes at most a fiftieth of the time.
+A sweep lists everything, so it must not be part of every step. In between, the worker adds its own changes. A small
+population is counted at almost every step that trains; with 100,000 individuals, sweeps take a fiftieth of the time.
 """
 
 from __future__ import annotations
@@ -17,16 +16,13 @@ from genepool.population.directory.shards import Shards, Sweep
 from genepool.population.directory.workers import WorkerDirectory
 from genepool.population.individual import Census, Individual, State
 
-_INTERVAL = 50
-"""Time between sweeps, in durations of a sweep."""
+_INTERVAL = 50  # time between sweeps, in durations of a sweep
 _LONGEST_WAIT = 30.0
 _OTHERS = 4
 _REPORTED = 10_000
 
 
 class Survey:
-    """The latest sweep and what follows from it."""
-
     def __init__(self, files: Files, shards: Shards, worker: WorkerDirectory) -> None:
         self._files, self._shards, self._worker = files, shards, worker
         self._census = Census()
@@ -39,7 +35,6 @@ class Survey:
         self._reported: set[str] = set()
 
     def changed(self, old: Individual, new: Individual) -> None:
-        """Record the worker's own successful change."""
         self._training += (new.state is State.TRAINING) - (old.state is State.TRAINING)
         self._alive += (new.state is State.ALIVE) - (old.state is State.ALIVE)
         if new.state in (State.DEAD, State.FAILED):
@@ -52,7 +47,6 @@ class Survey:
         self._leftovers.pop(individual.id, None)
 
     def census(self, *, fresh: bool) -> Census:
-        """Return the latest count plus the worker's own changes."""
         self.refresh(now=fresh)
         return msgspec.structs.replace(
             self._census,
@@ -76,7 +70,6 @@ class Survey:
         return [*self._own.values(), *list(self._leftovers.values())[:_OTHERS]]
 
     def refresh(self, *, now: bool = False) -> None:
-        """Sweep if it is time."""
         start = self._files.monotonic()
         if not now and start < self._next_at:
             return

@@ -9,10 +9,9 @@ from typing import Any, Self, TypeVar
 from genepool.errors import DataError, GenepoolError, StorageError
 from genepool.population.contract import PopulationView
 from genepool.population.directory import names
-from genepool.population.directory.archive import ArchiveReader
 from genepool.population.directory.contents import Contents, Damaged
 from genepool.population.directory.files import Files
-from genepool.population.directory.log import LogTail, Place, read_place
+from genepool.population.directory.log import ArchiveReader, LogTail, Place, read_place
 from genepool.population.directory.manifest import Manifest, read_manifest
 from genepool.population.directory.shards import Known, Shards, Sweep
 from genepool.population.directory.workers import WorkerFiles
@@ -38,14 +37,11 @@ class DirectoryView(PopulationView):
         files = files or Files()
         return cls(path, read_manifest(files, str(path)), files)
 
-    # Looking.
-
     def snapshot(self) -> list[Individual]:
         # A collected individual no longer exists; its directory may be a spare one for the next child.
         return [i for i in self._shards.sweep().individuals if i.state is not State.COLLECTED]
 
     def sweep(self) -> Sweep:
-        """List everything: individuals and foreign entries."""
         return self._shards.sweep()
 
     def sweep_again(self, known: Known) -> tuple[Sweep, Known]:
@@ -53,13 +49,10 @@ class DirectoryView(PopulationView):
         return self._shards.sweep_again(known)
 
     def find(self, identity: str) -> Individual | None:
-        """Return the individual of that ID as it is now, by one listing; None if it is not there."""
         return self._shards.find(identity)
 
     def census(self, *, fresh: bool = False) -> Census:
         return self._shards.sweep().census()
-
-    # Reading.
 
     def read_birth(self, individual: Individual) -> Birth:
         return self._checked(self._contents.birth, individual)
@@ -101,15 +94,12 @@ class DirectoryView(PopulationView):
         yield from found.values()
 
     def log_tail(self, *kinds: str) -> LogTail:
-        """Return an incremental reader of some kinds of logs."""
         return LogTail(self._files, f"{self._root}/workers", *kinds)
 
     def read_log(self, place: Place) -> bytes | None:
-        """Return the document at a place in a log; None if something else is there now."""
         return read_place(self._files, place)
 
     def worker(self, who: str) -> WorkerFiles:
-        """Return the files that a worker has published about itself."""
         return WorkerFiles(self._files, f"{self._root}/workers/{who}")
 
     def executed(self) -> dict[str, int]:

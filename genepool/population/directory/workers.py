@@ -1,12 +1,8 @@
 """The workers of a population, as they see each other: one directory per worker, heartbeats, and leases by observation.
 
-`workers/<who>/` holds a worker's claim to its ID, its heartbeat, its event log and its archive. Every file has one
-writer: only the worker itself writes there, and every process draws a new ID.
-
-A lease is a hint, not a lock: it only says when a takeover is worth trying; the rename decides. Wall clocks are never
-compared. An observer measures on its own monotonic clock for how long a heartbeat has not *changed*, and counts only
-the time during which its own heartbeats succeeded. Otherwise the first client to recover from a server outage would
-take everything over.
+Only the worker itself writes in `workers/<who>/`, and every process draws a new ID. A lease is a hint, not a lock: it
+only says when a takeover is worth trying; the rename decides. An observer counts only the time during which its own
+heartbeats succeeded. Otherwise the first client to recover from a server outage would take everything over.
 """
 
 from __future__ import annotations
@@ -21,8 +17,8 @@ import msgspec
 from genepool import __version__
 from genepool.errors import StorageError
 from genepool.population.directory import names
-from genepool.population.directory.archive import Archive, EventLog
 from genepool.population.directory.files import Files
+from genepool.population.directory.log import Archive, EventLog
 from genepool.population.individual import FREE, Individual, State
 
 HEARTBEAT, INFO = "heartbeat", "info.json"
@@ -41,10 +37,8 @@ class HeartbeatTimer:
         self._count = 0
 
     def due(self, progress: tuple[str, int, int], now: float, *, last: bool = False) -> bytes | None:
-        """Return the heartbeat to write now; None if it is too early or there was no progress.
-
-        Without progress there is no heartbeat, because a hung trainer must look hung. The last one is never too early.
-        """
+        """Return the heartbeat to write now; None if it is too early or there was no progress. Without progress there
+        is no heartbeat, because a hung trainer must look hung. The last one is never too early."""
         too_early = self._count and now - self._last < self._lease / HEARTBEATS_PER_LEASE and not last
         if progress == self._progress or too_early:
             return None
@@ -65,17 +59,13 @@ class HeartbeatTimer:
 
 
 class HeartbeatMonitor:
-    """Observes the heartbeats of other workers."""
-
     def __init__(self, read: Callable[[str], bytes], lease: float) -> None:
         self._read, self._lease = read, lease
         self._seen: dict[str, _Observation] = {}
 
     def unchanged_for(self, who: str, now: float) -> float:
-        """Return for how many seconds the same heartbeat has been seen; 0 at first and after every change.
-
-        This reads at most as often as heartbeats are written, but always before it reports a full lease.
-        """
+        """Return for how many seconds the same heartbeat has been seen; 0 at first and after every change. This reads
+        at most as often as heartbeats are written, but always before it reports a full lease."""
         known = self._seen.get(who)
         if known and now - known.looked < self._lease / HEARTBEATS_PER_LEASE and now - known.since < self._lease:
             return now - known.since
@@ -105,18 +95,14 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerFiles:
-    """A worker's own files, as observers read them."""
-
     def __init__(self, files: Files, directory: str) -> None:
         self._files, self._directory = files, directory
 
     def flops(self) -> int:
-        """Return the FLOPs that the worker has executed by its latest heartbeat; 0 if it shows none."""
         words = self.heartbeat().split()
         return int(words[3]) if len(words) > 3 and words[3].isdigit() else 0
 
     def heartbeat(self) -> bytes:
-        """Return the latest heartbeat; empty if there is none."""
         try:
             return self._files.load(f"{self._directory}/{HEARTBEAT}", _HEARTBEAT_BYTES)
         except OSError:

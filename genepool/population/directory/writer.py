@@ -43,8 +43,6 @@ def make_result(mine: Individual, fitness: float, metrics: Metrics | None, files
 
 
 class Writer:
-    """Writes the files of one worker's individuals."""
-
     def __init__(self, files: Files, shards: Shards) -> None:
         self._files, self._shards = files, shards
         self.spare: Individual | None = None
@@ -109,10 +107,8 @@ class Writer:
         self._files.sync_dir(path)
 
     def clear_result(self, individual: Individual, files: Iterable[str]) -> None:
-        """Remove what a failed `write_result` of the owner's attempt may have left; its checkpoint stays.
-
-        The result goes first: one that decodes but lacks files would look like another worker's interference.
-        """
+        """Remove what a failed `write_result` of the owner's attempt may have left; its checkpoint stays. The result
+        goes first: one that decodes but lacks files would look like another worker's interference."""
         path = self._shards.path(individual)
         for part in (names.RESULT, names.UNSYNCED, *files):
             self._files.remove_tree(f"{path}/{names.of_attempt(individual.attempt, part)}")
@@ -150,7 +146,6 @@ class Writer:
         self._files.remove_tree(path)
 
     def close(self) -> None:
-        """Remove the spare directory."""
         spare, self.spare = self.spare, None
         if spare is not None:
             with contextlib.suppress(OSError):
@@ -163,7 +158,6 @@ def _is_checkpoint(name: str, attempt: str) -> bool:
 
 
 def _was_for_training(name: str, attempt: str) -> bool:
-    """Return whether this file is no longer needed once the attempt's result counts."""
     found = names.parse_of_attempt(name)
     if found is None:
         return names.is_inherited(name)

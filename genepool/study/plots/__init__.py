@@ -1,8 +1,7 @@
 """Figures, drawn from rows of the analysis. Only this folder imports matplotlib.
 
-progress   one dot per individual, time against accuracy
-lineage    the ancestors of the best network, and the ancestry of a population
-studies    the figures of studies and of simulated clusters
+experiment   one experiment: its individuals over time, the ancestors of the best, the ancestry of all
+studies      the figures of studies and of simulated clusters
 """
 
 from __future__ import annotations
@@ -16,15 +15,24 @@ from genepool.errors import StorageError, shown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["ALIVE", "DEAD", "MANY", "NOTE", "RECORD", "add_label", "percent_axis", "save", "save_png", "time_axis"]
+__all__ = ["ALIVE", "DEAD", "MANY", "NOTE", "RECORD", "new_figure", "percent_axis", "save", "save_png", "time_axis"]
 
 ALIVE, DEAD, RECORD, NOTE = "#1f5fbf", "#b0b0b0", "#d97706", "#7a1f5f"
-MANY = 5000
-"""From this number of dots on, the SVG contains them as one image; it would take minutes to open otherwise."""
+MANY = 5000  # from this number of dots on, the SVG has them as one image; it would take minutes to open otherwise
+CHARACTERS = 17  # of a label, per inch
+
+
+def new_figure(width: float, height: float, label: str = "") -> Figure:
+    """An empty figure; the label above everything else says under which rules the experiments ran."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    if lines := textwrap.wrap(label, int(CHARACTERS * width), break_on_hyphens=False):
+        figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=7, color="#4a5568")
+    return figure
 
 
 def save_png(figure: Figure, path: Path) -> None:
-    """Write the figure as PNG."""
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:
@@ -52,14 +60,3 @@ def percent_axis(axes: Any, values: list[float]) -> None:
     low, high = min(values, default=0.0), max(values, default=100.0)
     room = max(1.0, 0.06 * (high - low))
     axes.set_ylim(max(0.0, low - room), min(100.5, high + room))
-
-
-CHARACTERS = 17
-"""Characters of a label per inch."""
-
-
-def add_label(figure: Figure, label: str) -> None:
-    """Write above everything else under which rules the experiments ran."""
-    lines = textwrap.wrap(label, int(CHARACTERS * figure.get_figwidth()), break_on_hyphens=False)
-    if lines:
-        figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=7, color="#4a5568")

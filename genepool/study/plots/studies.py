@@ -1,7 +1,5 @@
 """The figures of studies: accuracy against FLOPs, the paper's repeatability, dependence and escapes, and scaling."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import cycle, product
 from pathlib import Path
@@ -9,20 +7,24 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from genepool.analysis import Dot
-from genepool.study.plots import ALIVE, DEAD, MANY, RECORD, add_label, percent_axis, save, save_png, time_axis
+from genepool.study.plots import ALIVE, DEAD, MANY, RECORD, new_figure, percent_axis, save, save_png, time_axis
 from genepool.testing.simulation import Outcome
 
 COLOURS = ("#1f5fbf", "#d97706", "#2f855a", "#b83280", "#6b46c1", "#718096", "#c53030", "#0987a0")
+FEW = 4  # with more arms than this, only the mean of each arm is drawn
+STYLES = ("-", "--", "-.", ":")
+GREYS = ("#1a202c", "#718096", "#a0aec0", "#4a5568")  # the colours of published curves
+LATE = 0.6  # the share of the time at which the magnified part begins
+BELOW = 0.55  # the share of the height that the inset takes if it is at the bottom
+PLACES = ((0.5, 0.1, 0.47, 0.4), (0.3, 0.1, 0.47, 0.4), (0.5, 0.3, 0.47, 0.4), (0.08, 0.56, 0.42, 0.4))
+"""Where the inset can be, in shares of the axes."""
+STEPS, IDLE, IDEAL = "#1f5fbf", "#d97706", "#b0b0b0"
 
 
 class Curve(NamedTuple):
-    """One experiment."""
-
     arm: str
-    points: Sequence[tuple[float, float]]
-    """FLOPs spent and best validation accuracy so far."""
-    test: float
-    """The test accuracy of its best network."""
+    points: Sequence[tuple[float, float]]  # FLOPs spent and best validation accuracy so far
+    test: float  # the test accuracy of its best network
 
 
 class Star(NamedTuple):
@@ -33,28 +35,19 @@ class Star(NamedTuple):
     accuracy: float
 
 
-FEW = 4
-"""With more arms than this, only the mean of each arm is drawn."""
-
-
 def draw_study(curves: Sequence[Curve], stars: Sequence[Star], path: Path, label: str = "") -> None:
     """Draw best validation accuracy against FLOPs, the test accuracy at the end, and published results."""
-    from matplotlib.figure import Figure
-
     arms: dict[str, list[Curve]] = {}
     for curve in curves:
         arms.setdefault(curve.arm, []).append(curve)
     many = len(arms) > FEW
-    figure = Figure(figsize=(10 if many else 8, 5), layout="constrained")
-    add_label(figure, label)
+    figure = new_figure(10 if many else 8, 5, label)
     axes = figure.add_subplot()
-    styles = product(("-", "--", ":"), COLOURS)
-    for (arm, own), (style, colour) in zip(arms.items(), cycle(styles), strict=False):
+    for (arm, own), (style, colour) in zip(arms.items(), cycle(product(("-", "--", ":"), COLOURS)), strict=False):
         name = f"{arm}: {100 * mean(curve.test for curve in own):.1f} %" if many else arm
         for points in [_together(own)] if many else [curve.points for curve in own]:
-            spent, best = zip(*points, strict=True)
-            accuracy = [100 * value for value in best]
-            axes.step(spent, accuracy, style, where="post", color=colour, linewidth=1.3, label=name, alpha=0.85)
+            spent, best = zip(*((flops, 100 * accuracy) for flops, accuracy in points), strict=True)
+            axes.step(spent, best, style, where="post", color=colour, linewidth=1.3, label=name, alpha=0.85)
             name = "_"  # once per arm; matplotlib leaves such labels out of the legend
         for curve in own:
             axes.plot([curve.points[-1][0]], [100 * curve.test], marker="o", color=colour, markersize=5)
@@ -89,10 +82,7 @@ def _reached(curve: Curve, at: float) -> float:
 
 
 class Circle(NamedTuple):
-    """One experiment."""
-
-    value: float
-    """The value of the setting."""
+    value: float  # of the setting
     seed: int
     validation: float
     test: float
@@ -100,11 +90,9 @@ class Circle(NamedTuple):
 
 def draw_dependence(rows: Sequence[Circle], setting: str, path: Path, label: str = "") -> None:
     """Draw test accuracy against the setting, one circle per experiment; the line joins the means."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    figure = Figure(figsize=(6, 4.5), layout="constrained")
-    add_label(figure, label)
+    figure = new_figure(6, 4.5, label)
     axes = figure.add_subplot()
     values = sorted({row.value for row in rows})
     means = [100 * mean(row.test for row in rows if row.value == value) for value in values]
@@ -125,25 +113,13 @@ def draw_dependence(rows: Sequence[Circle], setting: str, path: Path, label: str
     save(figure, path)
 
 
-STYLES = ("-", "--", "-.", ":")
-GREYS = ("#1a202c", "#718096", "#a0aec0", "#4a5568")
-"""The colours of published curves."""
-LATE = 0.6
-"""The share of the time at which the magnified part begins."""
-BELOW = 0.55
-"""The share of the height that the inset takes if it is at the bottom."""
-PLACES = ((0.5, 0.1, 0.47, 0.4), (0.3, 0.1, 0.47, 0.4), (0.5, 0.3, 0.47, 0.4), (0.08, 0.56, 0.42, 0.4))
-"""Where the inset can be, in shares of the axes."""
-
-
 class Moment(NamedTuple):
     """The repeats of an arm at one moment."""
 
     arm: str
     seconds: float
     mean: float
-    deviation: float | None
-    """The standard deviation of the test accuracy; None for a single experiment."""
+    deviation: float | None  # the standard deviation of the test accuracy; None for a single experiment
     repeats: int
 
 
@@ -151,8 +127,7 @@ class Published(NamedTuple):
     """A published curve, or single points of one."""
 
     label: str
-    points: Sequence[tuple[float, float]]
-    """The share of the run time, and the test accuracy."""
+    points: Sequence[tuple[float, float]]  # the share of the run time, and the test accuracy
     deviation: float | None
 
 
@@ -160,13 +135,9 @@ def draw_repeatability(
     rows: Sequence[Moment], path: Path, label: str = "", published: Sequence[Published] = ()
 ) -> None:
     """Draw one curve per arm, with a band of two standard deviations on both sides if it has repeats, and an inset.
-
     Published curves come from much longer runs; with them, the horizontal axis is the share of the run time.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5.4), layout="constrained")
-    add_label(figure, label)
+    figure = new_figure(8, 5.4, label)
     axes = figure.add_subplot()
     longest = max((row.seconds for row in rows), default=0.0)
     unit, scale = ("% of the run", (longest or 1.0) / 100) if published else time_axis(longest)
@@ -215,8 +186,7 @@ def _published(axes: Any, each: Published, colour: str) -> None:
 def _make_room(axes: Any, late: Sequence[float]) -> None:
     """Extend the axis downwards, so that there is room for the inset below the curves."""
     bottom, top = axes.get_ylim()
-    lowest = min(late, default=top)
-    axes.set_ylim(max(0.0, min(bottom, (lowest - BELOW * top) / (1 - BELOW))), top)
+    axes.set_ylim(max(0.0, min(bottom, (min(late, default=top) - BELOW * top) / (1 - BELOW))), top)
 
 
 def _inset(axes: Any, rows: Sequence[Moment], scale: float) -> None:
@@ -254,20 +224,14 @@ def _roomiest(axes: Any, rows: Sequence[Moment], scale: float) -> tuple[float, f
 
 
 class Panel(NamedTuple):
-    """One experiment."""
-
     title: str
     dots: Sequence[Dot]
-    changes: Sequence[tuple[float, str]]
-    """The seconds and the text of each change of settings."""
+    changes: Sequence[tuple[float, str]]  # the seconds and the text of each change of settings
 
 
 def draw_escapes(panels: Sequence[Panel], path: Path, label: str = "") -> None:
     """Draw one panel per experiment, on a common time axis."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 2.9 * max(1, len(panels)) + 0.4), layout="constrained")
-    add_label(figure, label)
+    figure = new_figure(8, 2.9 * max(1, len(panels)) + 0.4, label)
     columns = figure.subplots(max(1, len(panels)), 1, sharex=True, squeeze=False)
     unit, scale = time_axis(max((dot.seconds for panel in panels for dot in panel.dots), default=0.0))
     for axes, panel in zip(columns[:, 0], panels, strict=False):
@@ -303,14 +267,9 @@ def _label(axes: Any, panel: Panel, scale: float) -> None:
         )  # fmt: skip
 
 
-STEPS, IDLE, IDEAL = "#1f5fbf", "#d97706", "#b0b0b0"
-
-
 def draw_scale(outcomes: Sequence[Outcome], path: Path) -> None:
     """Draw simulated clusters by their number of workers; the grey line scales up the smallest."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    figure = new_figure(8, 4.5)
     axes = figure.add_subplot()
     workers = [outcome.workers for outcome in outcomes]
     steps = [outcome.steps_per_hour for outcome in outcomes]

@@ -1,9 +1,8 @@
 """Reports of experiments and studies, as HTML and Markdown.
 
 document     a report as a value, and its two forms
-experiment   the report of an experiment
-study        the report of a study
-figures      the figures and their rows
+experiment   the report of an experiment, its figures and their rows
+study        the same for a study; the files of a report
 """
 
 from genepool.study.report.study import write_report

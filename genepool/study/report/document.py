@@ -3,8 +3,6 @@
 Text that comes from a directory is escaped here and nowhere else.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Sequence
@@ -16,8 +14,6 @@ from genepool.errors import shown
 
 
 class Text(NamedTuple):
-    """A paragraph."""
-
     words: str
 
 
@@ -36,15 +32,11 @@ class Picture(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A title and the blocks below it."""
-
     title: str
     blocks: Sequence[Text | Table | Picture]
 
 
 class Document(NamedTuple):
-    """A report."""
-
     title: str
     sections: Sequence[Section]
 
@@ -57,8 +49,7 @@ th, td { padding: .25rem .7rem; border-bottom: 1px solid #e2e8f0; text-align: ri
 th:first-child, td:first-child { text-align: left } td { overflow-wrap: anywhere }
 figure { margin: 1.2rem 0 } img { max-width: 100% } figcaption { color: #4a5568; font-size: 14px }
 """
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-"""The page loads nothing and runs nothing."""
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"  # the page loads nothing and runs nothing
 
 
 def html_page(document: Document, folder: Path) -> str:

@@ -1,17 +1,17 @@
-"""The report of one experiment, compared with the paper's two tables of test accuracies."""
+"""The report of one experiment with its figures, compared with the paper's two tables of test accuracies."""
 
-from __future__ import annotations
-
+import csv
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from genepool.analysis import History, lineage
+from genepool.analysis import Dot, History, dots, four_ancestors, lineage
+from genepool.errors import StorageError, shown
 from genepool.experiment import Experiment, choose_best
 from genepool.settings import Settings, by_name, rules_label, written
 from genepool.study.outcome import known_test_accuracies
-from genepool.study.report.document import Document, Section, Table, Text
-from genepool.study.report.figures import experiment_figures
+from genepool.study.plots.experiment import draw_ancestors, draw_tree
+from genepool.study.report.document import Document, Picture, Section, Table, Text
 
 BY_HAND = (
     ("Maxout", "-", "90.7 %", "61.4 %", "no"),
@@ -26,36 +26,20 @@ BY_HAND = (
     ("DenseNet", "25.6 M", "96.7 %", "82.8 %", "no"),
 )
 """Study, parameters, CIFAR-10, CIFAR-100, whether the search could reach it."""
-
 START, CONSTRAINTS = "single layer, zero convs.", "power-of-2 strides"
 PAPER = (START, CONSTRAINTS, "none")
 DISCOVERED = (
     ("Bayesian", "3 layers", "fixed architecture, no skips", "none", "-", "90.5 %", "-"),
     ("Q-Learning", "-", "discrete params., max. num. layers, no skips", "tune, retrain", "11.2 M", "93.1 %", "72.9 %"),
-    (
-        "RL",
-        "20 layers, 50 % skips",
-        "discrete params., exactly 20 layers",
-        "small grid search, retrain",
-        "2.5 M",
-        "94.0 %",
-        "-",
-    ),
-    (
-        "RL",
-        "39 layers, 2 pool layers at 13 and 26, 50 % skips",
-        "discrete params., exactly 39 layers, 2 pool layers at 13 and 26",
-        "add more filters, small grid search, retrain",
-        "37.0 M",
-        "96.4 %",
-        "-",
-    ),
+    ("RL", "20 layers, 50 % skips", "discrete params., exactly 20 layers", "small grid search, retrain",
+     "2.5 M", "94.0 %", "-"),
+    ("RL", "39 layers, 2 pool layers at 13 and 26, 50 % skips",
+     "discrete params., exactly 39 layers, 2 pool layers at 13 and 26", "add more filters, small grid search, retrain",
+     "37.0 M", "96.4 %", "-"),
     ("Evolution (the paper)", *PAPER, "5.4 M / 40.4 M", "94.6 %", "77.0 %"),
     ("Evolution (the paper), ensemble", *PAPER, "-", "95.6 %", "-"),
-)
+)  # fmt: skip
 """Study, starting point, constraints, post-processing, parameters, CIFAR-10, CIFAR-100."""
-
-
 BEST = "The best is the living individual of highest validation accuracy."
 
 
@@ -114,10 +98,11 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
             ("its test accuracy", test),
             ("parameters", f"{parameters:,}"),
             ("FLOPs of the search", f"{spent.flops:.3g}"),
-            ("time of the search", seconds(spent.seconds)),
+            ("time of the search", f"{spent.seconds:,.0f} s"),
             ("individuals", f"{spent.individuals:,}"),
         ),
     )
+    every_setting = [(name, written(value)) for name, value in by_name(settings).items()]
     return Document(
         f"Experiment {os.path.basename(experiment.path.resolve())}",  # noqa: PTH119
         (
@@ -125,7 +110,7 @@ def experiment_document(experiment: Experiment, folder: Path) -> Document:
             Section("Figures", experiment_figures(history, best.id, folder, tested, label)),
             *best_sections(history, best.id, tested),
             comparison(settings, test, f"{parameters / 1e6:.1f} M"),
-            settings_section(settings),
+            Section("Settings", (Table(("setting", "value"), every_setting),)),
         ),
     )
 
@@ -134,17 +119,13 @@ def best_sections(history: History, identity: str, tested: Mapping[str, float]) 
     """The architecture of an individual, and the mutations that led to it; `tested` has test accuracies by ID."""
     rows = [
         (
-            str(number),
-            ", ".join(each.mutations) or "from nothing",
+            str(number), ", ".join(each.mutations) or "from nothing",
             "-" if each.accuracy is None else percent(each.accuracy),
             percent(tested[each.id]) if each.id in tested else "-",
-            f"{each.learning_rate:.4g}",
-            f"{each.parameters:,}",
-            each.network,
-            each.id,
+            each.rates, f"{each.parameters:,}", each.network, each.id,
         )
         for number, each in enumerate(lineage(history.rows, identity))
-    ]
+    ]  # fmt: skip
     header = ("step", "mutation", "validation", "test", "learning rate", "parameters", "network", "individual")
     return [
         Section("Best architecture", (Text(history.rows[identity].dna.in_a_line()), Text(f"Individual {identity}."))),
@@ -152,15 +133,35 @@ def best_sections(history: History, identity: str, tested: Mapping[str, float]) 
     ]
 
 
-def settings_section(settings: Settings, extra: dict[str, str] | None = None) -> Section:
-    """Every setting, so that the experiment can be repeated."""
-    rows = [*(extra or {}).items(), *((name, written(value)) for name, value in by_name(settings).items())]
-    return Section("Settings", (Table(("setting", "value"), rows),))
+def experiment_figures(
+    history: History, best: str, folder: Path, tested: Mapping[str, float], label: str
+) -> list[Picture]:
+    """Draw the progress with four networks, and the ancestry; `tested` has test accuracies by ID."""
+    rows, networks = dots(history), four_ancestors(history.rows, best, tested)
+    write_csv(folder / "progress.csv", Dot._fields, rows)
+    draw_ancestors(rows, networks, folder / "progress.png", label)
+    draw_tree(rows, best, folder / "ancestry.png", label)
+    untested = sum(network.test is None for network in networks)
+    hint = f" {untested} of them not tested: `genepool replay DIR {best} --test` does that." if untested else ""
+    return [
+        Picture(
+            "progress",
+            "Each dot is an individual. The diagrams are the best by validation accuracy (right) and ancestors of it; "
+            f"white boxes have no nonlinearity, orange ones more than one.{hint} Rows: progress.csv.",
+        ),
+        Picture("ancestry", "Parents and children; the line leads to the best. Rows: progress.csv."),
+    ]
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    try:
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(header)
+            writer.writerows(rows)
+    except OSError as error:
+        raise StorageError(f"The rows cannot be written to '{shown(path)}': {error.strerror or error}.") from None
 
 
 def percent(share: float) -> str:
     return f"{100 * share:.2f} %"
-
-
-def seconds(value: float) -> str:
-    return f"{value:,.0f} s"

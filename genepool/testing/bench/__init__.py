@@ -2,6 +2,6 @@
 
 training  rounds, medians and targets; individuals trained by the real worker
 rounds    the measurements of one round, and the hand-tuned loop
-networks  the networks, as DNA and in plain torch
-baseline  the baseline: one training in a new process, as in a tutorial
+finetune  plain fine-tuning of a pretrained network
+baseline  one training in a new process, as in a tutorial; the networks, as DNA and in plain torch
 """

@@ -24,16 +24,13 @@ from genepool.data import Dataset, open_source, prepare
 from genepool.dna import DNA, Shape, requirements, shapes
 from genepool.evaluation import Limits, Training, TrainingRequest
 from genepool.nn import Model, TorchEvaluator, TrainingRun, is_mixed, prepare_process
-from genepool.testing.bench.baseline import Images, accuracy, read
-from genepool.testing.bench.networks import NETWORKS, Block, Plain
+from genepool.testing.bench.baseline import NETWORKS, Block, Images, Plain, accuracy, read
 
 BATCH = 50
 KERNELS = " kernels"
-IMAGES_PER_STEP = 10
-"""Validation images per training step, at most all."""
+IMAGES_PER_STEP = 10  # validation images per training step, at most all
 PRECISION: Literal["auto"] = "auto"
-"""The precision of our individuals and of the hand-tuned loop, as in the preset `laptop`. The comparison with sgemm is
-in float32."""
+"""The precision of our individuals and the hand-tuned loop, as in the preset `laptop`; sgemm is compared in float32."""
 
 _data: Dataset | None = None
 
@@ -48,7 +45,6 @@ def enter(folder: Path) -> None:
 
 
 def images() -> Dataset:
-    """Return CIFAR-10 in a prepared process."""
     assert _data is not None, "the process was not prepared"
     return _data
 
@@ -85,7 +81,6 @@ def _training(name: str, mixed: bool) -> TrainingRun:
 
 
 def _repeated(work: Callable[[], object], seconds: float) -> tuple[int, float]:
-    """Repeat work for some time; return how often it was done and how long that took."""
     done, started = 0, time.perf_counter()
     while (spent := time.perf_counter() - started) < seconds:
         work()
@@ -133,13 +128,11 @@ def _kernels(dna: DNA, image: Shape) -> Callable[[], None]:
 
 
 NETWORK = "resnet-20"
-STEPS = 300
-"""On two cores, twelve trainings take about five minutes."""
+STEPS = 300  # on two cores, twelve trainings take about five minutes
 VALIDATION = 5000
 
 
 def ours(seed: int, steps: int = STEPS) -> float:
-    """Return the validation accuracy of our training."""
     training = Training(steps=steps, validation_images=VALIDATION, schedule="linear", precision=PRECISION)
     evaluator = TorchEvaluator(images(), training, Limits(), torch.device("cpu"))
     return evaluator.evaluate(TrainingRequest(NETWORKS[NETWORK].dna, seed=seed)).evaluation.fitness
@@ -180,12 +173,10 @@ def _initialise(network: nn.Module) -> None:
 
 
 def tuned_step(network: Plain, data: Dataset, *, mixed: bool) -> Callable[[], None]:
-    """Return one training step of a loop tuned by hand for one network, without DNA.
-
-    It is what an expert would write: one thread, channels-last, the data set as one padded array, batches by one
-    gather, mirrored by torch and not by NumPy, pooling in the form whose gradient is fast, four `foreach` calls for the
-    update, and bfloat16 for all but the classifier on CPUs that are faster with it.
-    """
+    """Return one training step as an expert would write it by hand for one network: one thread, channels-last, the
+    data set as one padded array, batches by one gather, mirrored by torch and not by NumPy, pooling in the form
+    whose gradient is fast, four `foreach` calls for the update, and bfloat16 for all but the classifier where it is
+    faster."""
     network.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     features, head, batch = network.features, network.head, _batches(data)
     parameters: list[Tensor] = list(network.parameters())

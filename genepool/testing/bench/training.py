@@ -23,11 +23,10 @@ from genepool.experiment import Experiment
 from genepool.nn import TorchEvaluator, choose_device, is_mixed
 from genepool.settings import Settings, changed
 from genepool.testing.bench import rounds
-from genepool.testing.bench.networks import NETWORKS
+from genepool.testing.bench.baseline import NETWORKS
 from genepool.testing.bench.rounds import IMAGES_PER_STEP, images
 
-CORES = 2
-"""The number of workers; the baseline gets as many threads."""
+CORES = 2  # workers; the baseline gets as many threads
 INDIVIDUALS = {
     ("linear", 100): 40.0,
     ("one convolution", 100): 12.0,
@@ -42,8 +41,7 @@ LIMIT = {"six convolutions": 0.70, "resnet-20": 0.75, "wide": 0.85}
 """The target speed as a fraction of that of a matrix multiplication."""
 TUNED = 0.97
 
-SEEDS = 6
-"""Trainings per side of the accuracy check: with three, differences of two points occur by chance."""
+SEEDS = 6  # trainings per side of the accuracy check: with three, differences of two points occur by chance
 
 Progress = Callable[[str], None]
 
@@ -59,7 +57,6 @@ class Benchmark:
         self.found: defaultdict[str, list[float]] = defaultdict(list)
 
     def run(self) -> dict[str, Any]:
-        """Run all rounds and the accuracy check; return medians and targets."""
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(CORES, context, rounds.enter, (self._folder,)) as pool:
             for number in range(self._repetitions):
@@ -154,8 +151,6 @@ POPULATION = 4
 
 
 class _Counting:
-    """An evaluator that counts the trainings of another one."""
-
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator, self.count, self.stepping = evaluator, 0, 0.0
 
@@ -168,10 +163,8 @@ class _Counting:
 
 
 def train_individuals(name: str, steps: int, count: int, precision: str) -> tuple[float, float]:
-    """Train individuals with the real worker; return the seconds of one and the fraction not spent in steps 2 to n.
-
-    The only mutation is `identity`, so that all are the same network with inherited weights.
-    """
+    """Train individuals with the real worker; return the seconds of one and the fraction not spent in steps 2 to n. The
+    only mutation is `identity`, so that all are the same network with inherited weights."""
     with tempfile.TemporaryDirectory(prefix="genepool-bench-") as folder:
         experiment = Experiment.create(Path(folder), _settings(steps, precision))
         counting = _Counting(experiment.evaluators(images(), "cpu")(1))
@@ -197,10 +190,7 @@ def _settings(steps: int, precision: str) -> Settings:
 
 
 def _seed(worker: Worker, dna: DNA) -> None:
-    """Fill the population with untrained individuals of that DNA."""
     untrained = TorchEvaluator(images(), Training(steps=0, validation_images=100), Limits(), choose_device("cpu"))
     for seed in range(POPULATION):
-        job = Reproduction(
-            population=worker.population, rng=Random(seed), rules=worker.rules, founder=Founder(dna)
-        ).first()
-        worker.trainer.store(job, untrained.evaluate(TrainingRequest(dna, seed=seed)))
+        births = Reproduction(worker.population, Random(seed), worker.rules, founder=Founder(dna))
+        worker.trainer.store(births.first(), untrained.evaluate(TrainingRequest(dna, seed=seed)))

@@ -15,13 +15,10 @@ from typing import Any
 from genepool import __version__
 from genepool.errors import EngineError, MissingDependencyError, shown
 
-Ray = Any
-"""The module `ray`, an optional dependency."""
+Ray = Any  # the module `ray`, an optional dependency
 
-PATIENCE = 120.0
-"""Seconds for a node's first answer: it must start a process for it."""
-LONG_PATIENCE = 1800.0
-"""Seconds for a node to prepare images, which it may have to download."""
+PATIENCE = 120.0  # seconds for a node's first answer: it must start a process for it
+LONG_PATIENCE = 1800.0  # seconds for a node to prepare images, which it may have to download
 
 
 def join(address: str | None) -> Ray:
@@ -38,6 +35,8 @@ def join(address: str | None) -> Ray:
         _require_reachable(str(address))
     # By default Ray runs its workers at niceness 15, so any other process would slow trainings down.
     os.environ.setdefault("RAY_worker_niceness", "0")
+    # Ray's core writes errors to its driver's terminal, such as the loss of a node, which the pool deals with.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         with _quiet_stderr():
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -47,7 +46,6 @@ def join(address: str | None) -> Ray:
 
 
 def is_joined() -> bool:
-    """Whether this process has joined a cluster."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 
@@ -126,9 +124,8 @@ def _name(node: dict[str, Any]) -> str:
 
 
 def check_nodes(ray: Ray, directory: Path | None, resources: dict[str, float]) -> None:
-    """Raise EngineError if a node has another release of Genepool, or does not see the directory (if given).
-
-    The path may lead to another directory there, so nodes read a file with a random text in it.
+    """Raise EngineError if a node has another release of Genepool, or does not see the directory (if given). The path
+    may lead to another directory there, so nodes read a file with a random text in it.
     """
     with _probe_file(directory) as (path, text):
         answers = _on_each_node(ray, _node_facts(), (path,), resources, PATIENCE)

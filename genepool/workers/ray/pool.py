@@ -2,8 +2,6 @@
 after the loss of a process or node; workers that do not fit wait until a node joins. Nothing that must last is in Ray.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import logging
@@ -17,17 +15,15 @@ import msgspec
 
 from genepool.errors import EngineError, GenepoolError, PopulationFormatError, StorageError
 from genepool.population import ServedFiles
-from genepool.workers.options import PoolOptions, RayOptions, WorkerFunctions, WorkerOptions, on_ray
-from genepool.workers.pool import RESERVE, WorkerPool, allowance
+from genepool.workers import RESERVE, PoolOptions, RayOptions, WorkerFunctions, WorkerOptions, WorkerPool
+from genepool.workers.pool import allowance, on_ray
 from genepool.workers.ray.nodes import Ray, check_images, check_nodes, here, is_joined, join, pinned, places
 from genepool.workers.ray.service import ServiceConnection, Starts, serve
 
-PAUSE = 30.0
-"""Seconds before a worker that could not use the store is started again."""
+PAUSE = 30.0  # seconds before a worker that could not use the store is started again
 LOOK_EVERY = 3.0
 """Seconds between two reads of the starts once all workers have begun: a call takes processor time from trainings, and
 only a worker that begins again elsewhere would change them."""
-
 SERIES = 10**5
 """The most workers of a pool; the numbers of another pool of the same experiment begin at a multiple of it."""
 
@@ -35,8 +31,8 @@ SERIES = 10**5
 class Served(NamedTuple):
     """Actors and objects in Ray for workers that do not see the directory."""
 
-    service: Any
-    images: Any
+    service: Any = None
+    images: Any = None
 
 
 class Task(NamedTuple):
@@ -51,14 +47,12 @@ class RayPool(WorkerPool):
 
     def __init__(self, options: PoolOptions, ray_options: RayOptions, functions: WorkerFunctions) -> None:
         """Join the cluster and check its nodes; no worker is started yet."""
-        self._asked, self._functions = ray_options, functions
-        self._resources = ray_options.resources()
-        self._options = on_ray(options, ray_options)
-        self._logs = None if ray_options.serve else Path(self._options.directory) / "logs"
-        self._share = options.share
+        self._asked, self._functions, self._share = ray_options, functions, options.share
+        self._resources, self._options = ray_options.resources(), on_ray(options, ray_options)
+        shared = None if ray_options.serve else Path(self._options.directory)
+        self._logs = shared / "logs" if shared else None
         self._joined_before = is_joined()
         self._ray = join(ray_options.address)
-        shared = None if ray_options.serve else Path(self._options.directory)
         self._check_nodes = functools.partial(check_nodes, self._ray, shared, self._resources)
         try:
             self._check_nodes()
@@ -70,10 +64,8 @@ class RayPool(WorkerPool):
         self._tasks: dict[Any, Task] = {}  # by Ray's reference
         self._leaving: set[Any] = set()
         self._paused: dict[int, float] = {}
-        self._over = False
+        self._over, self._next_look, self._restarts = False, 0.0, 0
         self._seen: dict[int, tuple[int, str]] = {}
-        self._next_look = 0.0
-        self._restarts = 0
 
     def _prepare(self) -> Served | None:
         """Have the images ready on every node, or in Ray for workers that reach everything through this machine."""
@@ -149,8 +141,7 @@ class RayPool(WorkerPool):
 
     def _settle(self, reference: Any) -> None:
         """Note how a worker ended: done, cancelled, to be started again, or with an error that ends the run."""
-        number = self._tasks.pop(reference).number
-        cancelled = reference in self._leaving
+        number, cancelled = self._tasks.pop(reference).number, reference in self._leaving
         self._leaving.discard(reference)
         exceptions = self._ray.exceptions
         try:
@@ -185,10 +176,9 @@ class RayPool(WorkerPool):
     def _adjust(self) -> None:
         """Have the number of workers that is wanted now: cancel the highest numbers, start the lowest free ones."""
         wanted = self._functions.wanted() or max(1, places(self._ray, self._resources) // self._share.pools)
-        first = self._share.series * SERIES
         self.count = min(wanted, self._share.most or wanted)
+        first, now = self._share.series * SERIES, time.monotonic()
         last = first + self.count
-        now = time.monotonic()
         self._paused = {number: until for number, until in self._paused.items() if until > now and number < last}
         self._cancel([reference for reference, task in self._tasks.items() if task.number >= last])
         taken = {task.number for task in self._tasks.values()} | set(self._paused)
@@ -201,9 +191,8 @@ class RayPool(WorkerPool):
         options = msgspec.structs.replace(self._options, number=task.number)
         log = str(self._logs / f"worker-{task.number}.log") if self._logs else None
         # Top-level arguments, because Ray only resolves those: the images arrive as the object itself.
-        served = self._served or Served(None, None)
         run, entry = self._functions.run, (task.serial, self._starts)
-        return self._task.remote(run, (options, self._resources, log), entry, served.service, served.images)
+        return self._task.remote(run, (options, self._resources, log), entry, *(self._served or Served()))
 
     # -- stopping -----------------------------------------------------------------------------------------------------
 
@@ -219,25 +208,19 @@ class RayPool(WorkerPool):
             self._ray.wait([*self._tasks], num_returns=len(self._tasks), timeout=patience)
 
     def end(self) -> None:
-        """Kill all workers. Finished individuals are not lost."""
         done = self._finished()
         self._cancel([reference for reference in self._tasks if reference not in done], force=True)
         self._tasks = {}
 
 
-def _run_worker(
-    run: Any,
-    given: tuple[WorkerOptions, dict[str, float], str | None],
-    entry: tuple[int, Any],
-    service: Any,
-    images: Any,
-) -> Any:
+Given = tuple[WorkerOptions, dict[str, float], str | None]
+
+
+def _run_worker(run: Any, given: Given, entry: tuple[int, Any], service: Any, images: Any) -> Any:
     """One worker, on its node."""
     import ray
 
-    options, resources, log = given
-    serial, starts = entry
-    node = here(ray)
+    (options, resources, log), (serial, starts), node = given, entry, here(ray)
     starts.add.remote(serial, node)
     logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(options.threads)
@@ -250,8 +233,7 @@ def _run_worker(
 
 def _memory(ray: Ray, node: str, resources: dict[str, float], asked: int | None) -> int | None:
     """The bytes that a worker may use: an equal share of what Ray counts as the node's memory."""
-    facts = next(found for found in ray.nodes() if found["NodeID"] == node)
-    memory = facts["Resources"].get("memory")
+    memory = next(found for found in ray.nodes() if found["NodeID"] == node)["Resources"].get("memory")
     if memory is None:
         return asked
     return allowance(asked, int(memory) + RESERVE, max(1, places(ray, resources, node)))

@@ -5,8 +5,6 @@ numbers, text and bytes are sent. A worker proves that it has the secret key wit
 random challenge, and the worker returns the HMAC of the challenge under the key.
 """
 
-from __future__ import annotations
-
 import hmac
 import os
 import socket
@@ -23,12 +21,9 @@ from genepool.errors import EngineError, StorageError
 from genepool.population import LARGEST_TRANSFER, Answer, AnswerLost, FileServer, LogLines
 from genepool.workers.ray.nodes import Ray, here, pinned
 
-PROOF = 32
-"""Bytes of the challenge, and of the answer to it."""
-LARGEST_MESSAGE = LARGEST_TRANSFER + (64 << 20)
-"""Bytes of the largest file, and of the rest of its message."""
-BACKLOG = 512
-"""Connections that may wait to be accepted: hundreds of workers begin at the same moment."""
+PROOF = 32  # bytes of the challenge, and of the answer to it
+LARGEST_MESSAGE = LARGEST_TRANSFER + (64 << 20)  # bytes of the largest file, and of the rest of its message
+BACKLOG = 512  # connections that may wait to be accepted: hundreds of workers begin at the same moment
 
 
 class Address(NamedTuple):
@@ -96,7 +91,6 @@ class Wire:
             raise AnswerLost from error
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
 
@@ -114,8 +108,7 @@ def _tune(connection: Connection) -> None:
         copy.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-RETURN = 300.0
-"""Seconds that workers wait for a lost service."""
+RETURN = 300.0  # seconds that workers wait for a lost service
 
 
 class Starts:
@@ -125,7 +118,6 @@ class Starts:
         self._starts: dict[int, tuple[int, str]] = {}
 
     def add(self, serial: int, node: str) -> None:
-        """Count one start of a task, on a node."""
         times, _ = self._starts.get(serial, (0, ""))
         self._starts[serial] = times + 1, node
 
@@ -176,7 +168,6 @@ class ServiceConnection:
         return answer
 
     def spent(self, also: Any) -> Any:
-        """What the experiment has spent."""
         try:
             return self._get(self._service.spent.remote(also))
         except self._ray.exceptions.RayActorError as error:
