@@ -195,4 +195,13 @@ def test_observers_change_nothing(tmp_path):
 def test_a_creator_that_was_killed_is_no_obstacle(tmp_path):
     """Found by killing a study: the half-written manifest made the directory look like a stranger's."""
     (tmp_path / "new-0123456789abcdef").write_text("{")
+    (tmp_path / "pop" / "0000").mkdir(parents=True)
+    (tmp_path / "workers").mkdir()
     assert Experiment.create(tmp_path, preset("laptop")).settings() == preset("laptop")
+
+
+def test_folders_of_a_stranger_with_our_names_are_not_used(tmp_path):
+    (tmp_path / "pop" / "songs").mkdir(parents=True)
+    (tmp_path / "pop" / "songs" / "a.mp3").write_text("la")
+    with pytest.raises(PopulationFormatError, match="not empty and not an experiment"):
+        Experiment.create(tmp_path, preset("laptop"))

@@ -1,7 +1,10 @@
 """The manifest is published once, anything else is refused with one sentence, and settings have versions."""
 
 import errno
+import os
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -67,6 +70,44 @@ def test_opening_completes_what_a_crash_left_incomplete(tmp_path: Path) -> None:
     DirectoryPopulation.open(tmp_path, files=FAST)
     assert len(list((tmp_path / "pop").iterdir())) == manifest.shards == 64
     assert read_config(FAST, str(tmp_path)) == (1, {"odds": 1})
+
+
+class Observed(Files):
+    """Runs a function after every change of a directory."""
+
+    def __init__(self, observe: Callable[[], None]) -> None:
+        super().__init__(durability="fast")
+        self._observe = observe
+
+    def mkdir(self, path: str, mode: int = 0o777) -> None:  # type: ignore[override]
+        os.mkdir(path, mode)
+        self._observe()
+
+    def link(self, source: str, target: str) -> None:  # type: ignore[override]
+        os.link(source, target)
+        self._observe()
+
+
+def test_an_observer_finds_a_whole_experiment_or_none(tmp_path: Path) -> None:
+    """Found by a test of a cluster: a listing failed between the manifest and the first shard."""
+    found = []
+
+    def observe() -> None:
+        with suppress(PopulationFormatError):
+            view = DirectoryView.open(tmp_path, files=FAST)
+            found.append((view.snapshot(), read_config(FAST, str(tmp_path))))
+
+    DirectoryPopulation.establish(tmp_path, population_size=300, tunable={"odds": 1}, files=Observed(observe))
+    assert found and all(seen == ([], (1, {"odds": 1})) for seen in found)
+
+
+def test_a_creator_that_lost_removes_its_surplus_shards(tmp_path: Path) -> None:
+    def lose() -> None:
+        if not (tmp_path / "experiment.json").exists():
+            DirectoryPopulation.establish(tmp_path, population_size=10, files=FAST)
+
+    manifest = DirectoryPopulation.establish(tmp_path, population_size=300, files=Observed(lose))
+    assert manifest.population_size == 10 and [entry.name for entry in (tmp_path / "pop").iterdir()] == ["0000"]
 
 
 def test_the_highest_complete_settings_are_in_force(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """The manifest of an experiment, and the versions of the settings that may change while it runs.
 
 `experiment.json` and `config/000001.json`, ... are published by linking a complete file into place, so that of two
-processes one wins and both read the winner's. A worker never creates an experiment by accident: an unmounted mount
-point must not become an empty population.
+processes one wins and both read the winner's. The folders come before the manifest: an observer that finds a manifest
+finds a whole experiment. A worker never creates an experiment by accident: an unmounted mount point must not become an
+empty population.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ FORMAT = 2
 DEFAULT_LEASE = 600.0
 _MANIFEST = "experiment.json"
 _CONFIG = "config"
+_FOLDERS = ("pop", "workers", _CONFIG, "quarantine")
 _PUBLISHED = "published"  # key of the note beside the settings in the file of a version
 _LARGEST = 1 << 20
 _RESERVE = "reserve"
@@ -78,16 +80,32 @@ def create_manifest(
         tunable=dict(tunable),
     )
     try:
+        if _MANIFEST not in files.list(root):
+            _make_folders(files, root, mine.shards)
         publish(files, root, _MANIFEST, msgspec.json.format(msgspec.json.encode(mine)))
     except OSError as error:
         raise StorageError(f"The experiment cannot be created in {root}: {error.strerror}.") from error
-    return read_manifest(files, root)
+    manifest = read_manifest(files, root)
+    for number in range(manifest.shards, mine.shards):  # another creator won, with fewer shards
+        with contextlib.suppress(OSError):
+            files.rmdir(f"{root}/pop/{names.shard_name(number)}")
+    return manifest
 
 
 def is_available(files: Files, root: str) -> bool:
-    """Return whether a directory is an experiment, or holds at most the private names of a killed creator."""
+    """Return whether a directory is an experiment, or holds at most what a killed creator leaves behind."""
     entries = files.list(root)
-    return _MANIFEST in entries or all(map(names.is_staged, entries))
+    return _MANIFEST in entries or all(names.is_staged(name) or _is_unused(files, root, name) for name in entries)
+
+
+def _is_unused(files: Files, root: str, name: str) -> bool:
+    """Whether this is a folder of an experiment in which nothing has been stored yet."""
+    if name not in _FOLDERS:
+        return False
+    try:
+        return not any(files.list(f"{root}/{name}/{entry}") for entry in files.list(f"{root}/{name}"))
+    except NotADirectoryError:
+        return False
 
 
 def read_manifest(files: Files, root: str) -> Manifest:
@@ -153,19 +171,24 @@ def _settle(files: Files, directory: str, name: str, data: bytes, error: OSError
 
 
 def prepare_directories(files: Files, root: str, manifest: Manifest) -> None:
-    for name in ("pop", "workers", _CONFIG, "quarantine"):
+    """Complete what a killed creator or an incomplete copy has left out."""
+    _make_folders(files, root, manifest.shards)
+    if names.config_name(1) not in files.list(f"{root}/{_CONFIG}"):
+        publish(files, f"{root}/{_CONFIG}", names.config_name(1), msgspec.json.encode(manifest.tunable))
+
+
+def _make_folders(files: Files, root: str, shards: int) -> None:
+    for name in _FOLDERS:
         _make(files, root, name)
     present = set(files.list(f"{root}/pop"))
     if not present:
         with contextlib.suppress(OSError):  # not every file system supports the hint
             files.spread(f"{root}/pop")
-    for number in range(manifest.shards):
+    for number in range(shards):
         if names.shard_name(number) not in present:
             _make(files, f"{root}/pop", names.shard_name(number))
     files.sync_dir(f"{root}/pop")
     files.sync_dir(root)
-    if names.config_name(1) not in files.list(f"{root}/{_CONFIG}"):
-        publish(files, f"{root}/{_CONFIG}", names.config_name(1), msgspec.json.encode(manifest.tunable))
 
 
 def keep_reserve(files: Files, root: str) -> None:
@@ -203,6 +226,8 @@ def read_config(files: Files, root: str, version: int | None = None) -> tuple[in
             data = files.load(f"{root}/{_CONFIG}/{names.config_name(number)}", _LARGEST)
             found = msgspec.json.decode(data, type=dict[str, Any])
             return number, {name: value for name, value in found.items() if name != _PUBLISHED}
+    if version in (None, 1):  # the creator publishes version 1 right after the manifest, which contains it
+        return 1, dict(read_manifest(files, root).tunable)
     raise PopulationFormatError(f"{root}/{_CONFIG} has no readable settings; restore the directory from a copy.")
 
 
