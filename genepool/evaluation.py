@@ -181,8 +181,9 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     """Differs from the paper if it is not 0: the final share of the steps whose mean weights are kept and validated."""
     precision: Literal["float32", "mixed", "auto"] = "float32"
     """Arithmetic of the training. Differs from the paper if it is not float32: `auto` uses bfloat16 on CPUs that have
-    instructions for it and float32 elsewhere; `mixed` always uses bfloat16, or float16 on GPUs without it. A CPU
-    without the instructions then takes ten times as long, and more memory than predicted."""
+    instructions for it, except for networks with depthwise convolutions, which it slows down, and float32 elsewhere;
+    `mixed` always uses bfloat16, or float16 on GPUs without it. A CPU without the instructions then takes ten times as
+    long, and more memory than predicted."""
     validation_images: Annotated[int, Meta(ge=1, le=10**9)] | None = None
     """Validation images that the fitness is measured on; none: all."""
     checkpoint_every: Annotated[float, Meta(ge=0.1, le=1e6)] = 60.0

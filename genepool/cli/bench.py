@@ -79,8 +79,8 @@ def _in_float32(median: dict[str, float]) -> str:
 @click.option("--data", "data__source", required=True, help="Data set, folder of images or .npz file.")
 @SIZE
 @click.option("--time", "limit", default="10m", show_default=True, help="Time of the training, like 90s or 10m.")
-@click.option("--rate", default=0.05, show_default=True, help="Learning rate of the classifier.")
-@click.option("--body-rate", default=0.1, show_default=True, help="That of all other layers, as a fraction of it.")
+@click.option("--rate", default=0.1, show_default=True, help="Learning rate of the classifier.")
+@click.option("--body-rate", default=1.0, show_default=True, help="That of all other layers, as a fraction of it.")
 @click.option("--threads", type=POSITIVE, help="Threads.  [default: one per core]")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random numbers.")
 @SET

@@ -9,7 +9,7 @@ import click
 
 from genepool.cli.data import download_progress
 from genepool.cli.options import DATA_DIR, DEVICE, DIRECTORY, JSON, PLUGIN, json_text
-from genepool.cli.text import amount, percent, span, table
+from genepool.cli.text import amount, brief, percent, span, table
 
 if TYPE_CHECKING:
     from genepool.analysis import Point
@@ -49,7 +49,7 @@ def page(found: BestNetwork, figure: Path | None = None) -> str:
     why = f": {found.untested}" if found.untested else ""
     tested = f"not measured{why}" if found.test_accuracy is None else percent(found.test_accuracy)
     lines = [
-        f"best network         {found.network}",
+        f"best network         {brief(found.network)}",
         f"validation accuracy  {percent(found.validation_accuracy)}",
         f"test accuracy        {tested}",
         f"parameters           {found.parameters:,}",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from genepool.cli.text import amount, percent, shares, span
+from genepool.cli.text import amount, brief, percent, shares, span
 from genepool.errors import GenepoolError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _line(s: Status, pool: WorkerPool) -> str:
         f"{s.census.training} in training, {s.spent.individuals} trained",
         f"{s.rate.individuals_per_minute:.0f} per minute, {pool.running()} workers",
         f"overhead {overhead} ({by_worker})" if by_worker else "",
-        f"best {percent(s.best.accuracy)}: {s.best.network}" if s.best else "no individual is trained yet",
+        f"best {percent(s.best.accuracy)}: {brief(s.best.network)}" if s.best else "no individual is trained yet",
     ]
     return "; ".join(filter(None, (", ".join(filter(None, parts)), final_phase_text(s.final_phase), s.escape)))
 
@@ -130,7 +130,7 @@ def _panel(title: str, s: Status, last: str, pool: WorkerPool, remark: str) -> P
         ("workers", f"{pool.running()} running{restarted}; {s.rate.individuals_per_minute:.0f} individuals per minute"),
         ("overhead", f"{overhead} of the time; {by_worker}" if by_worker else ""),
         ("best", f"{percent(s.best.accuracy if s.best else 0.0)} validation accuracy"),
-        ("network", s.best.network if s.best else ""),
+        ("network", brief(s.best.network) if s.best else ""),
         ("last", last),
         ("final phase", final_phase_text(s.final_phase)),
         ("escape", s.escape),

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from genepool.cli.options import DIRECTORY, FOLDER, JSON, PATH, json_text
-from genepool.cli.text import amount, moment, percent, shares, span
+from genepool.cli.text import amount, brief, moment, percent, shares, span
 
 
 @click.command()
@@ -68,7 +68,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[str]:
         f"overhead     {percent(facts['overhead'])} of the training time: all but the steps after the first"
         + (f"; by worker: {shares(workers)}" if workers else "")
     )
-    yield f"best         {percent(facts['best_accuracy'] or 0.0)} validation accuracy: {facts['best_network']}"
+    yield f"best         {percent(facts['best_accuracy'] or 0.0)} validation accuracy: {brief(facts['best_network'])}"
     yield f"budget       {'not spent yet' if facts['over'] is None else facts['over']}"
     if facts["escape"]:
         yield f"escape       {facts['escape']}"

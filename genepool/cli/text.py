@@ -26,6 +26,15 @@ def shares(values: Mapping[str, float], most: int = 8) -> str:
     return ", ".join([*shown, *([f"and {len(values) - most} more"] if len(values) > most else [])])
 
 
+def brief(network: str, most: int = 12) -> str:
+    """Return a network in one line, shortened if it has many layers: "C3x3+BN+R C1x1 ... C3x3 (49 layers), 9 skips"."""
+    backbone, comma, rest = network.partition(",")
+    layers = backbone.split()
+    if len(layers) <= most:
+        return network
+    return f"{' '.join(layers[: most // 2])} ... {layers[-1]} ({len(layers)} layers){comma}{rest}"
+
+
 def numbers(text: str, form: str) -> tuple[int, ...]:
     """Parse positive integers written like the example `form`: "32x32" or "32x32x3"."""
     parts = text.lower().split("x")

@@ -72,6 +72,8 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The word for it in exported models, where layers are numbered: `conv3`. Empty: the name of its kind."""
     SYMBOL: ClassVar[str] = ""
     """How it is written in one line: `C3x3/2+BN+R`. Empty if it computes nothing."""
+    FAST_IN_BFLOAT16: ClassVar[bool] = True
+    """False if a CPU trains it more slowly in bfloat16 than in float32."""
 
     @property
     def type(self) -> str:

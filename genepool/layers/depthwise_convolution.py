@@ -31,6 +31,7 @@ class DepthwiseConv(Filtered, frozen=True, kw_only=True, tag="depthwise_conv", g
     """Whether the input is padded as TensorFlow does: no more than necessary, the smaller half first."""
 
     SYMBOL: ClassVar[str] = "DC"
+    FAST_IN_BFLOAT16: ClassVar[bool] = False
     BOUNDS: ClassVar[Bounds] = FILTER_BOUNDS
 
     @property

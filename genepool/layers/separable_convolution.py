@@ -47,6 +47,7 @@ class SeparableConv(Filtered, frozen=True, kw_only=True, tag="separable_conv", g
     """The stride is 2 ** scale."""
 
     SYMBOL: ClassVar[str] = "SC"
+    FAST_IN_BFLOAT16: ClassVar[bool] = False
     BOUNDS: ClassVar[Bounds] = {"depth_factor": DEPTH_BOUNDS, **FILTER_BOUNDS}
 
     @property

@@ -3,16 +3,15 @@ torch.
 
 base           the mutation type, the registry, and the draw of a mutation
 paper          the paper's eleven mutations
-body_rate      the learning rate of all layers but the classifier
 growth         wide and deep networks within tens of generations
 insertion      layers of kinds beyond the paper's, residual blocks, projections
-operations     other kinds, activation functions and numbers of layers
+operations     other kinds, activation functions, numbers of layers, and the body's learning rate
 pruning        fewer channels and layers; a network under a limit
 recombination  children of two parents
 route          the mutations that lead to a given architecture (`genepool reach`)
 """
 
-from genepool.mutations import body_rate, growth, insertion, operations, paper, pruning
+from genepool.mutations import growth, insertion, operations, paper, pruning
 from genepool.mutations.base import ELEVEN, MUTATIONS, Mutated, Mutation, apply, mutate, new_id
 from genepool.mutations.pruning import pruned_to
 from genepool.mutations.recombination import ADOPTION, FUSION, MIXTURE, drifted, fuse, fused_id, joints, own_odds
@@ -25,5 +24,5 @@ __all__ = [
     # routes to architectures
     "Route", "Step", "reach", "follow", "same_architecture", "target",
     # modules that register mutations
-    "body_rate", "growth", "insertion", "operations", "paper", "pruning",
+    "growth", "insertion", "operations", "paper", "pruning",
 ]  # fmt: skip

@@ -136,3 +136,10 @@ def _number(name: str, value: float, rng: Random) -> float:
         size = 2.0 * value + 1.0
         return (rng.uniform(size / 2.0, size * 2.0) - 1.0) / 2.0
     return rng.uniform(value / 2.0, value * 2.0) if value else rng.uniform(0.0, 1.0)
+
+
+@MUTATIONS.register("alter-body-rate")
+def alter_body_rate(dna: DNA, rng: Random) -> DNA:
+    """Multiply the learning rate of all layers but the classifier by a factor between 1/2 and 2, uniform in its
+    logarithm. Pretrained networks need it; in the paper one learning rate holds for all layers."""
+    return replace(dna, body_rate=dna.body_rate * 2 ** rng.uniform(-1.0, 1.0))

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from genepool.dna import DNA
 from genepool.errors import SettingsError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -145,12 +146,14 @@ class Precision:
         return None if overflow.item() else gradients
 
 
-def is_mixed(precision: str, device: torch.device) -> bool:
-    """Return whether a precision setting means mixed precision on this device. `auto` means float32 on GPUs: small
-    networks leave them waiting for calls, and casts are more calls.
+def is_mixed(precision: str, device: torch.device, dna: DNA | None = None) -> bool:
+    """Return whether a precision setting means mixed precision on this device, for this network. `auto` means float32
+    on GPUs: small networks leave them waiting for calls, and casts are more calls. It also means float32 for a network
+    with layers that are slower in bfloat16, such as depthwise convolutions.
     """
     if precision == "auto":
-        return device.type == "cpu" and _has_bfloat16()
+        slow = dna is not None and not all(edge.FAST_IN_BFLOAT16 for edge in dna.edges)
+        return device.type == "cpu" and _has_bfloat16() and not slow
     return precision == "mixed"
 
 

@@ -58,7 +58,7 @@ class TrainingRun:
         self._batches = batches_for(data, batch=settings.batch, seed=seed, device=device, size=size)
         # The classifier is always computed in float32: alone, it gains nothing from mixed precision.
         gains = any(edge.has_weights for edge in model.dna.edges)
-        self.precision = Precision(device, mixed=gains and is_mixed(settings.precision, device))
+        self.precision = Precision(device, mixed=gains and is_mixed(settings.precision, device, model.dna))
         self._peak = model.dna.learning_rate * budget.learning_rate_factor
         self._schedule = SCHEDULES.get(settings.schedule)
         self._optimiser = SGD(

@@ -59,10 +59,10 @@ PRESETS: dict[str, Settings] = {
         data=DataSettings(source="fashion-mini"),
         population=PopulationSettings(size=4, set_point="damped", founders="two", lease=60.0),
         workers=WorkerSettings(rule="cores"),
-        breeding=Breeding(learning_rate=0.05, body_rate=0.1, odds=FINETUNE_ODDS),
+        breeding=Breeding(learning_rate=0.1, body_rate=0.5, odds=FINETUNE_ODDS),
         training=Training(
             steps=2000,
-            batch=20,
+            batch=32,
             inheritance="preserving",
             schedule="linear",
             nesterov=True,

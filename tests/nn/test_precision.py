@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from genepool.dna import Shape, zoo
 from genepool.evaluation import Limits, Training, TrainingBudget, TrainingRequest
+from genepool.layers import Conv, DepthwiseConv, SeparableConv
 from genepool.nn import Model, TorchEvaluator, TrainingRun, is_mixed
 from genepool.nn.device import Precision
 from genepool.settings import PRESETS, preset
@@ -54,6 +55,15 @@ def test_auto_is_mixed_where_the_processor_has_instructions_for_it(instructions,
     assert not is_mixed("auto", torch.device("cuda"))
     assert is_mixed("mixed", CPU)
     assert not is_mixed("float32", CPU)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(Conv, True), (DepthwiseConv, False), (SeparableConv, False)])
+def test_auto_avoids_bfloat16_for_kinds_of_layers_that_it_slows_down(kind, expected, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    dna = chain(conv("a"), kind(id="b", from_vertex="", to_vertex=""))
+    assert is_mixed("auto", CPU, dna) is expected
+    assert is_mixed("mixed", CPU, dna)
 
 
 def test_this_processor_tells_what_it_can_do():

@@ -1,7 +1,6 @@
 """The manifest is published once, anything else is refused with one sentence, and settings have versions."""
 
 import errno
-import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -80,11 +79,11 @@ class Observed(Files):
         self._observe = observe
 
     def mkdir(self, path: str, mode: int = 0o777) -> None:  # type: ignore[override]
-        os.mkdir(path, mode)
+        super().mkdir(path, mode)
         self._observe()
 
     def link(self, source: str, target: str) -> None:  # type: ignore[override]
-        os.link(source, target)
+        super().link(source, target)
         self._observe()
 
 

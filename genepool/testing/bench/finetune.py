@@ -33,9 +33,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     seconds: float
     seed: int = 0
-    learning_rate: float = 0.05
+    learning_rate: float = 0.1
     """The learning rate of the classifier."""
-    body_rate: float = 0.1
+    body_rate: float = 1.0
     """The learning rate of all other layers, as a fraction of it."""
     batch: int = 50
     momentum: float = 0.9
@@ -65,7 +65,7 @@ def fine_tune(text: str, settings_of: Callable[[str], Settings], recipe: Recipe)
     data = prepare(source)
     evaluator = TorchEvaluator(data, found.settings.training, Limits(), DEVICE)
     model = _model(found.start, evaluator)
-    mixed = is_mixed(found.settings.training.precision, DEVICE)
+    mixed = is_mixed(found.settings.training.precision, DEVICE, found.start.dna)
     began = time.perf_counter()
     steps = sum(1 for _ in _steps(model, data, recipe, mixed))
     return _outcome(model, evaluator, source, steps, time.perf_counter() - began)
