@@ -53,7 +53,7 @@ def experiment(model, photos, tmp_path_factory):
     directory = tmp_path_factory.mktemp("evolved") / "e"
     said = done("run", directory, "--data", photos, *SMALL, "--start", model).stderr
     assert "Starting from model.onnx: images of" in said and "(it was trained on 28x28)" in said
-    assert "a new classifier for 2 classes instead of 10, learning rate 0.05 (body 0.005)." in said
+    assert "a new classifier for 2 classes instead of 10, learning rate 0.1 (body 0.05)." in said
     return Experiment.open(directory)
 
 
