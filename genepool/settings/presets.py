@@ -24,7 +24,10 @@ LAPTOP_ODDS = {
     "grow-convolution": 2.0, "widen": 3.0, "alter-learning-rate": 1.0, "identity": 1.0, "add-skip": 0.5,
     "filter-size": 0.5, "alter-stride": 0.5, "insert-one-to-one": 0.2, "remove-convolution": 0.2, "remove-skip": 0.1,
 }  # fmt: skip
-FINETUNE_ODDS = {"alter-learning-rate": 2.0, "alter-body-rate": 2.0, "identity": 1.0, "remove-convolution": 0.2}
+FINETUNE_ODDS = {
+    "alter-learning-rate": 2.0, "alter-body-rate": 2.0, "identity": 1.0, "prune-channels": 0.3, "prune-layer": 0.2,
+    "insert-squeeze-excitation": 0.2, "insert-residual-block": 0.2, "add-skip": 0.2,
+}  # fmt: skip
 PRESETS: dict[str, Settings] = {
     "paper": Settings(),
     # The paper's own rules in numbers for one workstation and one night.
