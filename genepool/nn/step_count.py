@@ -1,7 +1,8 @@
 """How many steps a training takes, and the race against the parent that may change the number.
 
-If time limits the steps, it is checked every few steps, since the speed of a machine varies. Every decision is recorded
-(steps done, steps in total): a training with the same decisions repeats bit for bit.
+If time limits the steps, their number follows the clock until the end, since the speed of a machine varies: other
+programs may take its cores at any moment. Every decision is recorded (steps done, steps in total): a training with the
+same decisions repeats bit for bit.
 
 Differs from the paper, where every training runs to its end: a race measures a child once, on some of the validation
 images. A clear loser stops, a clear winner trains longer. Errors are compared by their ratio, because a child is
@@ -20,11 +21,11 @@ from torch import Tensor
 from genepool.evaluation import Race, TrainingBudget, Verdict
 
 FIRST = (4, 20)
-"""The first decision is timed between these steps: the very first steps also prepare what the others use."""
-EVERY = 50  # steps between two later decisions
-TOLERANCE = 0.03  # the number of steps is not changed if it is off by no more than this fraction
-SLOW = 4
-"""A training that may take fewer steps than FIRST is timed from its first step on, and again every so many steps."""
+"""The first decision is timed between these steps unless they are slow: the very first steps also prepare what the
+others use."""
+EVERY, SHARE = 1.0, 0.02
+"""Seconds between two later decisions, and the least share of the time: there are at most 50 decisions to record."""
+TOLERANCE = 0.03  # the number of steps is not changed if the rest is off by no more than this fraction
 
 
 class StepCount:
@@ -37,7 +38,6 @@ class StepCount:
         self.seconds, self._clock = budget.seconds, clock
         """Time for all steps, if time limits them."""
         self._min_steps, self._max_steps = budget.min_steps, budget.max_steps or sys.maxsize
-        self._may_be_slow = budget.min_steps < FIRST[1]
         self._began = clock()
         self._last = (0, self._began)
 
@@ -58,13 +58,12 @@ class StepCount:
         """Update after every step."""
         if done in self._given:
             self._decide(done, self._given[done])
-        elif self.by_time and self._is_due(done):
-            self._decide_by_time(done)
-
-    def _is_due(self, done: int) -> bool:
-        if self._may_be_slow and (done == 1 or done % SLOW == 0):
-            return True
-        return done % EVERY == 0 or done in FIRST
+        elif self.by_time and not done >= self.steps > 0:
+            now = self._clock()
+            if now - self._began >= self.seconds and done >= self._min_steps:
+                self.stop(done)
+            elif done in FIRST or now - self._last[1] >= max(EVERY, SHARE * self.seconds):
+                self._decide_by_time(done, now)
 
     def pause(self, seconds: float) -> None:
         """Account for time spent on something else: it is used up, but says nothing about the duration of steps."""
@@ -80,15 +79,15 @@ class StepCount:
         self.seconds += max(0.0, self.seconds - self.elapsed) * (factor - 1)
         self._decide(done, done + round((self.steps - done) * factor))
 
-    def _decide_by_time(self, done: int) -> None:
-        now, (before, then) = self._clock(), self._last
+    def _decide_by_time(self, done: int, now: float) -> None:
+        before, then = self._last
         self._last = (done, now)
-        if before < 0 or done == (1 if self._may_be_slow else FIRST[0]):  # nothing is measured yet
+        if before <= 0:  # nothing is measured yet
             return
         each = (now - then) / (done - before)
         steps = max(self._min_steps, done + max(0, int((self.seconds - (now - self._began)) / each)))
         steps = min(steps, max(self._max_steps, self.steps, done))  # a race may have given it more
-        if abs(steps - self.steps) > TOLERANCE * self.steps:
+        if abs(steps - self.steps) > TOLERANCE * (self.steps - done):
             self._decide(done, steps)
 
     def _decide(self, done: int, steps: int) -> None:

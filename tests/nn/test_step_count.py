@@ -53,12 +53,31 @@ def test_a_machine_that_slows_down_does_not_make_it_late():
     assert clock.now - 100 == pytest.approx(20.0, rel=0.15)
 
 
+@pytest.mark.parametrize("moment", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("factor", [3.0, 30.0])
+def test_other_programs_that_take_the_cores_do_not_make_it_late(moment, factor):
+    """A run of ten minutes once took 21: its last training had decided on its steps too early."""
+    clock = Clock()
+    step_count = StepCount(TrainingBudget(seconds=240.0), 10**6, clock)
+    steps_taken(step_count, clock, lambda done: 0.2 * (factor if clock.now > 100 + 240 * moment else 1.0))
+    assert clock.now - 100 <= 240.0 + 0.2 * factor
+    assert len(step_count.decisions) <= 60
+
+
+def test_the_number_of_steps_follows_a_machine_that_becomes_faster():
+    clock = Clock()
+    step_count = StepCount(TrainingBudget(seconds=240.0), 10**6, clock)
+    done = steps_taken(step_count, clock, lambda done: 0.2 if clock.now < 220 else 0.05)
+    assert done == pytest.approx(600 + 2400, rel=0.02)
+    assert clock.now - 100 == pytest.approx(240.0, rel=0.01)
+
+
 def test_even_the_slowest_network_takes_some_steps():
     clock = Clock()
     assert steps_taken(StepCount(TrainingBudget(seconds=1.0), 10**6, clock), clock, lambda done: 10.0) == FEWEST
 
 
-@pytest.mark.parametrize(("seconds", "fewest", "steps"), [(60.0, 5, 12), (600.0, 5, 120), (3.0, 5, 5), (3.0, 1, 4)])
+@pytest.mark.parametrize(("seconds", "fewest", "steps"), [(60.0, 5, 12), (600.0, 5, 120), (3.0, 5, 5), (3.0, 1, 1)])
 def test_slow_steps_fill_the_time_if_few_are_allowed(seconds, fewest, steps):
     """Pretrained networks have slow steps and learn from few of them."""
     clock = Clock()
