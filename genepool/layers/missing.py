@@ -1,4 +1,4 @@
-"""Layers of a kind that this process lacks. They keep what the DNA says of them, so that networks with them can be
+"""Layers of a kind that this process lacks, or has in a version of the plugin with other fields. They keep what the DNA says of them, so that networks with them can be
 listed, checked and written again; their shapes and weights are unknown, so they cannot be computed or changed."""
 
 from __future__ import annotations
@@ -54,8 +54,13 @@ class MissingVertex(Vertex, frozen=True, kw_only=True, tag="missing"):
 def missing_error(kinds: Sequence[str]) -> MissingLayerError:
     """The error of a process that lacks these kinds, of which there is at least one."""
     return MissingLayerError(
-        f"The network has a layer of the kind '{shown(kinds[0])}', which this process does not have: load the plugin "
-        f"that brings it with --plugin, or correct the name; {nearest(kinds[0], LAYERS.names())}",
+        f"The network has a layer of the kind '{shown(kinds[0])}', which this process does not have"
+        + (
+            " with these fields: use the version of the plugin that it was made with."
+            if kinds[0] in LAYERS.loaded
+            else ": load the plugin that brings it with --plugin, or correct the name; "
+            + nearest(kinds[0], LAYERS.names())
+        ),
         tuple(kinds),
     )
 
@@ -75,7 +80,21 @@ def with_placeholders(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_unknown(layer: Any) -> bool:
-    return isinstance(layer, dict) and isinstance(layer.get("type"), str) and not _is_loaded(layer["type"])
+    if not isinstance(layer, dict) or not isinstance(layer.get("type"), str):
+        return False
+    return not _is_loaded(layer["type"]) or not _has_fields(LAYERS.get(layer["type"]), layer)
+
+
+def _has_fields(kind: type[Layer], layer: dict[str, Any]) -> bool:
+    """Whether a layer can be read as this kind. For a kind of Genepool's own, the answer is always yes: fields that it
+    does not have are errors of the DNA."""
+    if kind.__module__.startswith("genepool."):
+        return True
+    try:
+        msgspec.convert(layer, type=kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _is_loaded(kind: str) -> bool:

@@ -232,6 +232,27 @@ def test_a_worker_without_the_plugin_says_so_once_and_leaves_them(gates, tmp_pat
     assert "every invariant holds" in done("check", directory)
 
 
+def test_a_worker_with_an_older_version_of_the_plugin_leaves_them_too(gates, tmp_path):
+    """It used to put healthy individuals into quarantine, because it could not read their DNA."""
+    directory, newer = shutil.copytree(gates, tmp_path / "gates"), tmp_path / "spatial_gate_layer.py"
+    text = EXAMPLE.read_text().replace('    SYMBOL = "SG"', '    reach: float\n    SYMBOL = "SG"')
+    newer.write_text(text.replace("SpatialGate(id=", "SpatialGate(reach=2.0, id="))
+    dna = tmp_path / "newer.json"
+    first = _file(tmp_path, encode(initial()))
+    made = process("dna", "mutate", first, "--mutation", "insert-spatial-gate", "--plugin", newer, "--out", dna)
+    assert made.returncode == 0, made.stderr
+    result = process("dna", "show", dna, "--plugin", EXAMPLE)
+    assert result.returncode == 2 and "does not have with these fields: use the version" in result.stderr
+    done("run", directory, "--individuals", 18, "--set", "population.size=8", "--plugin", newer)
+    has_newer = {row.id for row in Experiment.open(directory).history().rows.values() if '"reach"' in encode(row.dna)}
+    assert has_newer
+    done("set", directory, "budget.individuals=22")
+    result = process("worker", directory, "--number", 7, "--plugin", EXAMPLE, timeout=PATIENCE)
+    assert result.returncode == 0, result.stderr
+    assert not list((directory / "quarantine").iterdir())
+    assert "every invariant holds" in done("check", directory)
+
+
 def _plain(folder):
     done("run", folder / "plain", *SMALL, "--individuals", 6, "--seed", 3)
     return folder / "plain"
