@@ -13,6 +13,7 @@ from genepool.cli.text import amount, brief, percent, span, table
 
 if TYPE_CHECKING:
     from genepool.analysis import Point
+    from genepool.data import Source
     from genepool.experiment import BestNetwork
 
 
@@ -37,11 +38,12 @@ def best(directory: Path, data_dir: Path | None, device: str, no_test: bool, fro
         points = experiment.front()
         click.echo(json_text(points) if as_json else _front_page(points))
         return
-    source = None
-    if not no_test:
+
+    def source() -> Source:
         with download_progress() as progress:
-            source = experiment.source(data_dir, progress)
-    found = best_network(experiment, source=source, device=device)
+            return experiment.source(data_dir, progress)
+
+    found = best_network(experiment, source=None if no_test else source, device=device)
     click.echo(json_text(found) if as_json else page(found))
 
 

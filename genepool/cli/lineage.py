@@ -60,7 +60,6 @@ def replay(
     original weights or, if they are gone, with repeated ones that agree with the record, and kept for reports.
     """
     from genepool.analysis import four_ancestors
-    from genepool.data import prepare
     from genepool.experiment import Experiment, choose_best, measure_repeated
     from genepool.experiment import replay as repeat
     from genepool.nn import prepare_process
@@ -72,7 +71,7 @@ def replay(
     prepare_process(threads)
     with download_progress() as progress:
         source = experiment.source(data_dir, progress)
-    data = prepare(source)
+    data = experiment.prepared(source)
     drawn = four_ancestors(history.rows, identity, known_test_accuracies(experiment)) if test else []
     untested = {network.id for network in drawn if network.test is None}
     links = []

@@ -59,6 +59,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--max-milliseconds", "limits__milliseconds", type=float, help="The most milliseconds per image.")
 @click.option("--seed", "experiment__seed", type=int, help="Seed of all random numbers.  [default: 0]")
 @click.option("--start", metavar="MODEL|DNA.json|NAME", help="Start from this network instead of the trivial one.")
+@click.option("--accept-images", is_flag=True, help="Continue although images were added, changed or removed.")
 @options.ray_options
 @options.SET
 @options.DEVICE
@@ -98,7 +99,7 @@ def run(**given: Any) -> None:
         tracking.end()
         click.echo("No individual is alive yet; run the same command to continue.", err=True)
         sys.exit(INTERRUPTED)
-    found, figure = best_network(experiment, source=source, device=asked.device), _draw(experiment)
+    found, figure = best_network(experiment, source=lambda: source, device=asked.device), _draw(experiment)
     accuracies = {"validation_accuracy": found.validation_accuracy, "test_accuracy": found.test_accuracy or 0.0}
     tracking.end(Path(found.weights).parent, **accuracies)
     click.echo(options.json_text(found) if asked.as_json else page(found, figure))

@@ -174,6 +174,11 @@ class FolderSource:
             digest.update(f"\n{name} {file.label} {file.size} {file.changed}".encode())
         return digest.hexdigest()
 
+    def listing(self) -> tuple[str, ...]:
+        """Return the path in the folder and the size of each file, in a fixed order."""
+        files = (*self._tree.train, *self._tree.validation, *self._tree.test)
+        return tuple(sorted(f"{shown(file.path.relative_to(self._path))} {file.size}" for file in files))
+
     def development(self) -> Development:
         """Test images are decoded too, and discarded: a damaged one should stop a run at its start."""
         train, test = self._split

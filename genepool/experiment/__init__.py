@@ -2,6 +2,7 @@
 
 experiment      the directory: create, open, set, run, read
 opening         opening or creating an experiment from a request of a command
+images          the images of an experiment, recorded and compared
 versions        the history of the settings, and the rules in force
 start           the network that an experiment starts from
 pretrained      a network with weights fitted to other images

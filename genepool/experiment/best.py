@@ -5,7 +5,7 @@ accuracies that were measured, by ID (tests.json).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from genepool.layers import blaming
 
 if TYPE_CHECKING:
     from genepool.data import Dataset, Source
+    from genepool.experiment.images import ImageRecord
     from genepool.export import Member, ModelToExport
 
 FOLDER, TESTS = "best", "tests.json"
@@ -64,10 +65,12 @@ def choose_best(experiment: Experiment, history: History) -> Row:
     return best
 
 
-def best_network(experiment: Experiment, *, source: Source | None = None, device: str = "cpu") -> BestNetwork:
-    """Choose the best individual, keep a copy of its network and return the facts about it. With a source, its test
-    accuracy is measured, unless that was done before: once, and only for the chosen one. It stays unknown in a process
-    that lacks a kind of the network's layers."""
+def best_network(
+    experiment: Experiment, *, source: Callable[[], Source] | None = None, device: str = "cpu"
+) -> BestNetwork:
+    """Choose the best individual, keep a copy of its network and return the facts about it. With a source of
+    images, its test accuracy is measured, unless that was done before: once, and only for the chosen one. It stays
+    unknown if the images are gone or have changed, and in a process that lacks a kind of the network's layers."""
     history = experiment.history()
     row = choose_best(experiment, history)
     test_accuracy = measured_accuracies(experiment).get(row.id)
@@ -76,9 +79,13 @@ def best_network(experiment: Experiment, *, source: Source | None = None, device
     untested = None
     if test_accuracy is None and source is not None:
         try:
-            test_accuracy = measure_test_accuracy(experiment, row, weights, source, device)
+            test_accuracy = measure_test_accuracy(experiment, row, weights, source(), device)
             remember_test(experiment, row.id, test_accuracy)
         except (MissingLayerError, LayerError) as error:
+            untested = str(error)
+        except DataError as error:  # the images are gone or have changed
+            if experiment.recorded_images() is None:
+                raise
             untested = str(error)
     spent = history.spending()
     found = BestNetwork(
@@ -135,10 +142,9 @@ def _writing_into(folder: Path) -> Iterator[Path]:
 def measure_test_accuracy(experiment: Experiment, row: Row, weights: bytes, source: Source, device: str) -> float:
     """Measure the test accuracy of an individual with these weights. Workers never call this."""
     row.dna.require_kinds()
-    from genepool.data import prepare
     from genepool.nn import TorchEvaluator, choose_device, from_bytes, inherit_weights, test_accuracy
 
-    data = prepare(source)
+    data = experiment.prepared(source)
     settings = experiment.settings(row.birth.settings_version)
     evaluator = TorchEvaluator(data, settings.training, settings.limits, choose_device(device))
     with blaming(row.dna.layers):
@@ -149,7 +155,7 @@ def measure_test_accuracy(experiment: Experiment, row: Row, weights: bytes, sour
 
 
 def model_to_export(
-    experiment: Experiment, history: History, identities: Sequence[str], data: Dataset
+    experiment: Experiment, history: History, identities: Sequence[str], data: Dataset | ImageRecord
 ) -> ModelToExport:
     """Prepare the best individual, the one given, or several as an ensemble, with their weights."""
     from genepool.export import Facts, ModelToExport, Search, build, digest_of, restore
@@ -197,7 +203,7 @@ def _required_weights(experiment: Experiment, row: Row) -> bytes:
     return weights
 
 
-def _member(history: History, row: Row, data: Dataset) -> Member:
+def _member(history: History, row: Row, data: Dataset | ImageRecord) -> Member:
     from genepool.export import Ancestor, Member
 
     dna, ancestors = row.dna, lineage(history.rows, row.id)

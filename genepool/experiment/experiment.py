@@ -34,6 +34,7 @@ from genepool.workers import LocalPool, PoolOptions, PoolShare, RayOptions, Work
 if TYPE_CHECKING:
     from genepool.analysis import Ancestor, Interval, Point, Row, Status
     from genepool.data import Dataset, Source
+    from genepool.experiment.images import ImageRecord
     from genepool.export import TrainedModel
 
 
@@ -165,11 +166,11 @@ class Experiment(VersionedSettings):
         self, *identities: str, data_dir: Path | None = None, progress: Callable[..., None] | None = None
     ) -> TrainedModel:
         """Return the best network, the one with the given ID, or several as an ensemble, ready to predict."""
-        from genepool.data import prepare
         from genepool.experiment.best import model_to_export
         from genepool.export import TrainedModel
 
-        model = model_to_export(self, self.history(), identities, prepare(self.source(data_dir, progress)))
+        images = self.recorded_images() or self.prepared(self.source(data_dir, progress))
+        model = model_to_export(self, self.history(), identities, images)
         return TrainedModel(model.facts, model.network)
 
     # -- working -------------------------------------------------------------------------------------------------------
@@ -187,12 +188,10 @@ class Experiment(VersionedSettings):
         """Evolve on this machine, in worker processes, until the budget in the settings is spent. `look` is called
         every so many seconds. An exception from it and Ctrl-C end the run; trainings are handed over, so nothing is
         lost. The other arguments are those of `pool`."""
-        from genepool.data import prepare
-
         plugins = tuple(plugins)
         load(plugins)
         self.require_rules()
-        prepare(self.source(data_dir))  # once, not by all workers at the same time; bad images are reported here
+        self.prepared(self.source(data_dir))  # once, not by all workers at the same time; bad images are reported here
         with self.pool(device=device, data_dir=data_dir, memory=memory, plugins=plugins) as pool:
             pool.work(look, every)
 
@@ -235,6 +234,19 @@ class Experiment(VersionedSettings):
     def source(self, data_dir: Path | None = None, progress: Callable[..., None] | None = None) -> Source:
         """The images."""
         return self.settings().data.open(data_dir, progress)
+
+    def prepared(self, source: Source, *, accept: bool = False) -> Dataset:
+        """Prepare the images of the source, which must be those of all earlier runs; `accept` takes changed ones if the
+        classes are the same."""
+        from genepool.experiment.images import prepared
+
+        return prepared(self._files, self.path, source, accept=accept)
+
+    def recorded_images(self) -> ImageRecord | None:
+        """What is known of the images without having them; None if the experiment never ran."""
+        from genepool.experiment.images import recorded
+
+        return recorded(self._files, self.path)
 
     def founder(self) -> Founder | None:
         """The network of the first individuals; None: the trivial one."""

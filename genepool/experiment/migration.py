@@ -46,7 +46,7 @@ def migrate(home: Experiment, abroad: Experiment, best: int, data_dir: Path | No
 
 
 def _common_data(home: Experiment, abroad: Experiment, data_dir: Path | None) -> images.Dataset:
-    here, there = (images.prepare(experiment.source(data_dir)) for experiment in (home, abroad))
+    here, there = (experiment.prepared(experiment.source(data_dir)) for experiment in (home, abroad))
     for noun, one, other in (
         ("images of", "x".join(map(str, here.image)), "x".join(map(str, there.image))),
         ("classes", ", ".join(here.classes), ", ".join(there.classes)),

@@ -28,6 +28,7 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True):
     assignments: tuple[str, ...] = ()  # the same as NAME=VALUE; they win over `changes`, which win over the file
     start: str | None = None  # network to start from, as genepool.experiment.start finds it
     data_dir: Path | None = None
+    accept_images: bool = False  # whether to continue if images were added, changed or removed
 
     @property
     def exists(self) -> bool:
@@ -68,18 +69,16 @@ def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Prog
             request.start, request.settings, lambda chosen: chosen.data.open(request.data_dir, progress), first
         )
     elif not request.exists:
-        _images(settings, request.data_dir, prepare, progress)  # before a directory is made that is of no use
+        source = settings.data.open(request.data_dir, progress)
+        if prepare:  # before a directory is made that is of no use
+            images.prepare(source)
     if start is not None or not request.exists:
         experiment = Experiment.create(request.directory, settings, start)
     else:
         experiment = Experiment.open(request.directory)
         experiment.set(names.differences(experiment.settings(), settings))
     experiment.require_rules()
-    return Opened(experiment, _images(experiment.settings(), request.data_dir, prepare, progress), note)
-
-
-def _images(settings: Settings, data_dir: Path | None, prepare: bool, progress: Progress) -> images.Source:
-    source = settings.data.open(data_dir, progress)
+    source = experiment.source(request.data_dir, progress)
     if prepare:
-        images.prepare(source)
-    return source
+        experiment.prepared(source, accept=request.accept_images)
+    return Opened(experiment, source, note)

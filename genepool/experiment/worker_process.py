@@ -74,7 +74,7 @@ def final_phase_threads(options: WorkerOptions) -> int:
 
 def _images(experiment: Experiment, options: WorkerOptions) -> images.Dataset:
     """The images, prepared once per machine and memory-mapped by all its workers."""
-    return images.prepare(experiment.source(Path(options.data_dir) if options.data_dir else None))
+    return experiment.prepared(experiment.source(Path(options.data_dir) if options.data_dir else None))
 
 
 def _right_images(experiment: Experiment, options: WorkerOptions) -> images.Dataset:

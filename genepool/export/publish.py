@@ -66,13 +66,21 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """The number of images on which labels and probabilities agree with the original."""
     largest_difference: float
     """The largest difference between two probabilities."""
+    without_images: str | None = None
+    """Why these images were noise instead of the validation images; the validation accuracy is then the recorded one.
+    """
 
 
 def write_model(model: ModelToExport, data: Dataset, *, name: str, target: Path) -> Exported:
-    """Write a model in the format `name` and publish it once it has answered like the original."""
+    """Write a model in the format `name` and publish it once it has answered like the original on the validation
+    images. Their labels may be missing: the recorded accuracy of its network then stays."""
     form = FORMATS[name]
     answers = original_answers(model.originals, data)
-    validation_accuracy = accuracy(answers.argmax(1), data.validation_labels)
+    if len(data.validation_labels):
+        validation_accuracy = accuracy(answers.argmax(1), data.validation_labels)
+    else:
+        [member] = model.facts.members
+        validation_accuracy = member.fitness if member.accuracy is None else member.accuracy
     facts = msgspec.structs.replace(model.facts, validation_accuracy=validation_accuracy)
     layers = [layer for original in model.originals for layer in original.dna.layers]
     with _published(target, form.suffix) as temporary, blaming(layers):

@@ -1,5 +1,6 @@
-"""Layers of a kind that this process lacks, or has in a version of the plugin with other fields. They keep what the DNA says of them, so that networks with them can be
-listed, checked and written again; their shapes and weights are unknown, so they cannot be computed or changed."""
+"""Layers of a kind that this process lacks, or that its version of a plugin gives other fields. They keep what the DNA
+says of them, so that networks with them can be listed, checked and written again; their shapes and weights are unknown,
+so they cannot be computed or changed."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from genepool.population.directory.manifest import (
     Published,
     config_versions,
     is_available,
+    publish,
     publish_version,
     published,
     read_config,
@@ -49,7 +50,7 @@ __all__ = [
     "WEIGHTS", "worker_of",
     # the manifest and the versions of the settings
     "Manifest", "Published", "read_manifest", "is_available", "config_versions", "read_config", "published",
-    "publish_version",
+    "publish", "publish_version",
     # for observers
     "Event", "HEARTBEAT", "HeartbeatMonitor", "INFO", "Place", "Sweep", "printable",
     # system calls, here or through a server

@@ -127,7 +127,7 @@ def _close(experiment: Experiment, arm: str, seed: int, source: Source, device: 
     """Choose the best network by validation accuracy, test it once, and record the outcome."""
     from genepool.nn import versions
 
-    best, history = best_network(experiment, source=source, device=device), experiment.history()
+    best, history = best_network(experiment, source=lambda: source, device=device), experiment.history()
     first, changes = experiment.settings(1), read_changes(experiment.path)
     outcome = Outcome(
         arm=arm, seed=seed, best=best, curve=curve(history), useful=useful(history, best.id),

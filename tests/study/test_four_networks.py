@@ -61,7 +61,7 @@ def test_a_replay_tests_the_four_networks_once_although_their_weights_are_gone(e
     assert not [link for link in again["lineage"] if link["test"] is not None]
     # Measured with the replayed network or with the original: it is the same one.
     (experiment.path / "best" / "tests.json").unlink()
-    assert best_network(experiment, source=experiment.source()).test_accuracy == measured[best.id]
+    assert best_network(experiment, source=experiment.source).test_accuracy == measured[best.id]
 
 
 def test_a_replay_that_disagrees_tests_only_what_still_has_its_weights(experiment):
@@ -109,6 +109,6 @@ def test_tested_ancestors_are_drawn_rather_than_others(tested, shown):
 
 
 def test_a_later_best_does_not_make_the_test_of_a_former_one_forgotten(experiment):
-    first = best_network(experiment, source=experiment.source())
+    first = best_network(experiment, source=experiment.source)
     (experiment.path / "best" / "best.json").unlink()
     assert known_test_accuracies(experiment) == {first.id: first.test_accuracy}
