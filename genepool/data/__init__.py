@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from genepool.registry import lazy_names
 
 if TYPE_CHECKING:
-    from genepool.data.adapted import AdaptedSource, converted
+    from genepool.data.adapted import AdaptedSource, converted, original
     from genepool.data.arrays import ArraySource, NpzSource, pixel_scale, plain_labels, store_arrays, to_pixels
     from genepool.data.catalogue import SOURCES, open_source
     from genepool.data.dataset import Dataset, data_digest, portable, prepare
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Source", "Development", "Images", "SOURCES", "Listing", "open_source", "DataSettings", "ArraySource",
     "FolderSource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels", "read_header",
-    "read_pixels", "DESKTOP_LITTER", "AdaptedSource", "converted",
+    "read_pixels", "DESKTOP_LITTER", "AdaptedSource", "converted", "original",
     # prepared images
     "Dataset", "prepare", "data_digest", "portable",
     # files and memory
@@ -44,7 +44,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "adapted": ["AdaptedSource", "converted"],
+        "adapted": ["AdaptedSource", "converted", "original"],
         "arrays": ["ArraySource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels"],
         "catalogue": ["SOURCES", "open_source"],
         "dataset": ["Dataset", "data_digest", "portable", "prepare"],

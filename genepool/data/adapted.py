@@ -63,6 +63,11 @@ class AdaptedSource:
         return found
 
 
+def original(source: Source) -> Source:
+    """Return the source that an adapted one reads from, or the source itself."""
+    return source.original if isinstance(source, AdaptedSource) else source
+
+
 def converted(pixels: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
     """Return images (n, height, width, 1 or 3) with that number of channels."""
     if pixels.shape[3] == channels:

@@ -5,7 +5,8 @@
       tulip/ c.png ...                 val/    rose/ ... tulip/ ...      (optional)
                                        test/   rose/ ... tulip/ ...      (optional)
 
-Hidden files and desktop litter are ignored; everything else must be an image.
+Files beside the class folders are ignored and listed. In them, hidden files and desktop litter are ignored; everything
+else must be an image.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from genepool.data.splits import held_out_mask
 from genepool.errors import DataError, SettingsError, shown
 
 PARTS = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
+MOST_NAMED = 5  # names of ignored files in a remark
 DESKTOP_LITTER = ("thumbs.db", "desktop.ini", "__macosx")
 
 
@@ -46,21 +48,24 @@ class Tree:
     train: tuple[ImageFile, ...]
     validation: tuple[ImageFile, ...] = ()
     test: tuple[ImageFile, ...] = ()
+    ignored: tuple[str, ...] = ()
+    """The files beside the class folders, such as a README."""
 
 
 def read_tree(root: Path) -> Tree:
     """List the classes and files; refuse a folder that cannot be split into training, validation and test."""
-    folders = _folders(root)
+    ignored: list[str] = []
+    folders = _folders(root, ignored)
     seen: set[tuple[int, int]] = set()
     parts = {"train": folders}
     if _in_parts(folders):
-        parts = {PARTS[folder.name.lower()]: _folders(folder) for folder in folders}
+        parts = {PARTS[folder.name.lower()]: _folders(folder, ignored) for folder in folders}
     names = [folder.name for folder in parts["train"]]
     if len(names) < 2:
         found = f"only the class folder '{shown(names[0])}'" if names else "no class folders"
         raise DataError(f"'{shown(root)}' has {found}; it needs one sub-folder for each of at least two classes.")
     files = {part: _files(folders, names, seen) for part, folders in parts.items()}
-    tree = Tree(classes=tuple(shown(name) for name in names), **files)
+    tree = Tree(classes=tuple(shown(name) for name in names), ignored=tuple(ignored), **files)
     _check_splittable(root, tree)
     return tree
 
@@ -70,7 +75,7 @@ def _in_parts(folders: list[Path]) -> bool:
     names = [PARTS.get(folder.name.lower()) for folder in folders]
     if None in names or names.count("train") != 1 or len(set(names)) != len(names):
         return False
-    return all(_is_folder(entry) for folder in folders for entry in _entries(folder))
+    return all(any(map(_is_folder, _entries(folder))) for folder in folders)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -89,14 +94,11 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _folders(root: Path) -> list[Path]:
-    """List the folders directly below; any other file there is an error."""
-    for entry in _entries(root):
-        if not _is_folder(entry):
-            raise DataError(
-                f"'{shown(entry.path)}' is next to the class folders; move it into its class folder or remove it."
-            )
-    return [Path(entry.path) for entry in _entries(root)]
+def _folders(root: Path, ignored: list[str]) -> list[Path]:
+    """List the folders directly below, and add the files there to those that are ignored."""
+    entries = _entries(root)
+    ignored += [shown(entry.name) for entry in entries if not _is_folder(entry)]
+    return [Path(entry.path) for entry in entries if _is_folder(entry)]
 
 
 def _files(folders: list[Path], names: list[str], seen: set[tuple[int, int]]) -> tuple[ImageFile, ...]:
@@ -165,6 +167,14 @@ class FolderSource:
         self.name, self.flip = shown(path.resolve().name) or "images", flip
         self._path, self._size, self._channels, self._tree = path, size, channels, read_tree(path)
         self.classes = self._tree.classes
+
+    @property
+    def remark(self) -> str:
+        """What a user should know about the folder, in one line; empty if there is nothing to say."""
+        if not (names := self._tree.ignored):
+            return ""
+        listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+        return f"Ignored {len(names):,} file{'s' * (len(names) > 1)} beside the class folders: {listed}."
 
     def fingerprint(self) -> str:
         wanted = f"{self._size}" if self._channels is None else f"{self._size} {self._channels}"

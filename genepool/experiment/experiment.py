@@ -58,7 +58,8 @@ class Experiment(VersionedSettings):
             raise StorageError(f"'{shown(path)}' cannot be created: {error.strerror or error}.") from None
         if not is_available(Files(), str(path)):
             raise PopulationFormatError(
-                f"'{shown(path)}' is not empty and not an experiment; choose another directory."
+                f"'{shown(path)}' is not empty and not an experiment; choose another directory, and give a folder of "
+                "images with --data."
             )
         fixed, tunable = fixed_and_tunable(settings)
         population = settings.population

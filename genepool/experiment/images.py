@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from genepool.data import AdaptedSource, Dataset, FolderSource, Source, prepare, save_file
+from genepool.data import Dataset, FolderSource, Source, original, prepare, save_file
 from genepool.dna import Shape
 from genepool.errors import DataError, StorageError, shown
 from genepool.population import Files, publish
@@ -46,8 +46,8 @@ class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, source: Source, data: Dataset) -> ImageRecord:
-        original = source.original if isinstance(source, AdaptedSource) else source
-        files = original.listing() if isinstance(original, FolderSource) else ()
+        folder = original(source)
+        files = folder.listing() if isinstance(folder, FolderSource) else ()
         digest = hashlib.sha256(data.train_labels.tobytes() + data.validation_labels.tobytes())
         digest.update("\n".join(files).encode())
         return cls(

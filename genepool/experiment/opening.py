@@ -55,7 +55,7 @@ class ExperimentRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Opened(NamedTuple):
     experiment: Experiment
     source: images.Source
-    note: str = ""  # what was chosen for the network that it starts from
+    note: str = ""  # what was ignored of the images, and what was chosen for the network that it starts from
 
 
 def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Progress) -> Opened:
@@ -81,4 +81,9 @@ def open_experiment(request: ExperimentRequest, *, prepare: bool, progress: Prog
     source = experiment.source(request.data_dir, progress)
     if prepare:
         experiment.prepared(source, accept=request.accept_images)
-    return Opened(experiment, source, note)
+    return Opened(experiment, source, "\n".join(filter(None, (_remark(source), note))))
+
+
+def _remark(source: images.Source) -> str:
+    folder = images.original(source)
+    return folder.remark if isinstance(folder, images.FolderSource) else ""

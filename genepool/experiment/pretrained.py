@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from genepool.data import AdaptedSource, Dataset, DataSettings, FolderSource, Source, prepare
+from genepool.data import Dataset, DataSettings, FolderSource, Source, original, prepare
 from genepool.dna import ZOO, Capacity, Shape, capacity, rates_label
 from genepool.errors import DataError, MutationError, shown
 from genepool.evaluation import Limits
@@ -75,9 +75,9 @@ def _image_settings(start: Start, settings: Settings, source: Source) -> dict[st
     for name, numbers in (("mean", start.mean), ("std", start.std)):
         if getattr(data, name) is None and numbers is not None:
             changes[f"data.{name}"] = ",".join(f"{value:.12f}".rstrip("0").rstrip(".") for value in numbers)
-    original = source.original if isinstance(source, AdaptedSource) else source
-    if data.size is None and isinstance(original, FolderSource):
-        height, width, _ = original.frame
+    folder = original(source)
+    if data.size is None and isinstance(folder, FolderSource):
+        height, width, _ = folder.frame
         shrink = min(1.0, math.sqrt(image.height * image.width / (height * width)))
         changes["data.size"] = f"{max(1, round(height * shrink))}x{max(1, round(width * shrink))}"
     return changes

@@ -270,11 +270,24 @@ def test_three_images_a_class_are_enough(image_folder):
     assert len(source.development().images) == 4 and len(source.held_out()) == 2
 
 
-def test_a_file_beside_the_class_folders_is_named(image_folder):
+def test_files_beside_the_class_folders_are_ignored_and_listed(image_folder):
     folder = image_folder({"a": 3, "b": 3})
-    (folder / "readme.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"readme\.txt"):
-        open_source(folder)
+    assert FolderSource(folder).remark == ""
+    plain = FolderSource(folder).listing()
+    for name in ("LICENSE", "readme.txt", ".hidden"):
+        (folder / name).write_text("hello")
+    source = FolderSource(folder)
+    assert source.remark == "Ignored 2 files beside the class folders: LICENSE, readme.txt."
+    assert source.classes == ("a", "b") and source.listing() == plain
+
+
+def test_files_beside_the_parts_are_ignored_too(image_folder):
+    folder = image_folder({"train/a": 3, "train/b": 3, "test/a": 1, "test/b": 1})
+    (folder / "LICENSE").write_text("hello")
+    (folder / "train" / "labels.csv").write_text("hello")
+    source = FolderSource(folder)
+    assert source.classes == ("a", "b") and len(source.held_out()) == 2
+    assert source.remark == "Ignored 2 files beside the class folders: LICENSE, labels.csv."
 
 
 def test_a_folder_inside_a_class_is_named(image_folder):
