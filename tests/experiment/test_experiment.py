@@ -54,7 +54,7 @@ def test_another_experiment_on_the_same_directory_is_refused_with_the_difference
 
 def test_a_directory_that_is_not_ours_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("important")
-    with pytest.raises(PopulationFormatError, match="not an experiment; .* give a folder of images with --data"):
+    with pytest.raises(PopulationFormatError, match=r"not an experiment; .* give a folder of images with --data"):
         Experiment.create(tmp_path, LAPTOP)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     with pytest.raises(PopulationFormatError, match="no experiment"):
