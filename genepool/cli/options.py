@@ -23,8 +23,9 @@ DATA_DIR = click.option(
     "--data-dir", type=FOLDER, help="Folder with the official files of data sets.  [default: GENEPOOL_DATA]"
 )
 SIZE = click.option(
-    "--size", "data__size", help="Height x width to scale a folder's images to, like 32x32.  [default: their median]"
-)
+    "--size", "data__size", callback=lambda ctx, option, text: f"{text}x{text}" if (text or "").isdecimal() else text,
+    help="Height x width to scale a folder's images to, like 32x32 or 32.  [default: their median]",
+)  # fmt: skip
 CHANNELS = click.option("--channels", default=3, show_default=True, type=POSITIVE, help="Channels of the images.")
 DEVICE = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or mps.")
 THREADS = click.option("--threads", default=1, show_default=True, type=POSITIVE, help="Threads.")

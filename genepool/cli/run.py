@@ -85,6 +85,8 @@ def run(**given: Any) -> None:
         experiment, source, note = open_experiment(request, prepare=asked.ray is None, progress=progress)
     if note:
         click.echo(note, err=True)
+    if (over := experiment.status().over) is not None:
+        click.echo(f"Nothing is left to do: {over}. To continue, give a larger budget.", err=True)
     memory = size(asked.memory) if asked.memory else None
     pool = experiment.pool(
         device=asked.device, data_dir=rest["data_dir"], memory=memory, plugins=asked.plugins, ray=asked.ray

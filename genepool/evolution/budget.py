@@ -8,6 +8,10 @@ import msgspec
 from msgspec import Meta
 
 
+FIRST = 60.0
+"""Seconds by which the first individual may exceed the time: any trained network is better than none."""
+
+
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """What an experiment has used and reached so far."""
 
@@ -69,7 +73,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.use(spent).fraction, counted)
 
     def over(self, spent: Spending) -> str | None:
-        if self.time and spent.seconds >= self.time:
+        if self.time and spent.seconds >= self.time + (0.0 if spent.individuals else FIRST):
             return f"the time of {self.time:g} s is over"
         if self.individuals and spent.individuals >= self.individuals:
             return f"{self.individuals} individuals have been trained"

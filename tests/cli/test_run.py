@@ -117,6 +117,14 @@ def test_lineage_leads_from_the_beginning_to_the_best(evolved):
     assert "(the beginning)" in genepool("lineage", directory, chain[0]["id"][-8:]).stdout
 
 
+def test_the_shortest_time_yields_a_network_and_what_is_over_says_so(tmp_path):
+    first = genepool("run", tmp_path / "e", "--workers", 1, "--time", "0.3s", "--seed", 1)
+    assert first.returncode == 0 and "best network         " in first.stdout, first.stderr
+    again = genepool("run", tmp_path / "e", "--workers", 1, "--individuals", 1)
+    assert again.returncode == 0 and "best network         " in again.stdout
+    assert re.search(r"Nothing is left to do: .*\. To continue, give a larger budget\.", again.stderr)
+
+
 def test_check_finds_nothing_and_finds_damage(evolved, tmp_path):
     import shutil
 

@@ -121,6 +121,12 @@ def test_each_budget_ends_an_experiment_when_it_is_spent(budget, word):
     assert not Budget().limits_anything
 
 
+def test_the_first_individual_may_exceed_the_time_for_a_while():
+    assert Budget(time=1).over(Spending(seconds=30.0)) is None
+    assert Budget(time=1).over(Spending(seconds=30.0, individuals=1)) is not None
+    assert Budget(time=1).over(Spending(seconds=61.0)) is not None
+
+
 def test_a_watch_ends_at_the_budget_that_is_in_force(tmp_path):
     experiment = Experiment.create(tmp_path / "e", changed(LAPTOP, {"budget.time": None, "budget.individuals": 12}))
     evolve(experiment, 11)
