@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-
 FIRST = 60.0
 """Seconds by which the first individual may exceed the time: any trained network is better than none."""
 
