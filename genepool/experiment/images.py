@@ -125,11 +125,12 @@ def prepared(files: Files, path: Path, source: Source, *, accept: bool = False) 
         known = recorded(files, path) or now
     if not (difference := known.changes(now)):
         return data
+    place = shown(path)
     if known.classes != now.classes:
-        remedy = "restore them, or start a new experiment"
-    elif accept:
-        save_file(path / FILE, msgspec.json.encode(now), "record of the images")
-        return data
-    else:
-        remedy = "restore them, or continue with the new ones by `genepool run --accept-images`"
-    raise DataError(f"The images of '{shown(path)}' have changed: {difference}; {remedy}.")
+        raise DataError(f"The classes of '{place}' have changed: {difference}; restore them or start a new experiment.")
+    if not accept:
+        raise DataError(
+            f"The images of '{place}' have changed: {difference}; restore them or continue with --accept-images."
+        )
+    save_file(path / FILE, msgspec.json.encode(now), "record of the images")
+    return data

@@ -150,7 +150,7 @@ BAD = {
     "DNA with NaN": (["dna", "mutate", "nan.json"], "nan.json"),
     "DNA with a dangling edge": (["train", "dangling.json"], "'trunk' is dangling"),
     "strange image shape": (["dna", "show", "good.json", "--image", "32x32"], "32x32x3"),
-    "strange size": (["train", "good.json", "--size", "6"], "like 32x32"),
+    "strange size": (["train", "good.json", "--size", "6,6"], "like 32x32"),
     "unknown network": (["dna", "zoo", "resnet20"], "did you mean 'resnet-20'"),
     "unknown mutation": (["dna", "mutate", "good.json", "--mutation", "add-skips"], "did you mean 'add-skip'"),
     "mutation that cannot act": (["dna", "mutate", "good.json", "--mutation", "remove-skip"], "none of the allowed"),

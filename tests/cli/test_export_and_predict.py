@@ -90,8 +90,9 @@ def test_every_export_was_checked_on_all_validation_images(evolved):
     for (name, form), facts in evolved.exported.items():
         assert set(facts) == {
             "path", "format", "ids", "validation_accuracy", "test_accuracy", "parameters", "checked_images",
-            "largest_difference",
+            "largest_difference", "without_images",
         }  # fmt: skip
+        assert facts["without_images"] is None
         best = json.loads((evolved.folder / name / "best" / "best.json").read_text())
         assert facts["ids"] == [best["id"]] and facts["format"] == form
         assert facts["test_accuracy"] == best["test_accuracy"]

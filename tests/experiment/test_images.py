@@ -62,7 +62,7 @@ def test_a_renamed_class_is_told_and_never_swaps_labels(copied, tmp_path):
     picture = shutil.copy(next(iter(sorted(old.iterdir()))), tmp_path / "picture.png")
     before = done("predict", directory, picture, "--json")
     new = old.rename(photos / f"z{old.name}")
-    said = f"the class '{old.name}' is gone and the class '{new.name}' is new; restore them, or start a new experiment"
+    said = f"the class '{old.name}' is gone and the class '{new.name}' is new; restore them or start a new experiment"
     assert said in refused("run", directory, "--individuals", 4)
     assert said in refused("run", directory, "--individuals", 4, "--accept-images")
     assert said in refused("worker", directory)
@@ -85,7 +85,7 @@ def test_new_and_deleted_images_are_told_and_can_be_accepted(copied):
     gone.unlink()
     said = refused("run", directory, "--individuals", 4)
     assert f"the image '{folder.name}/{gone.name}' is gone and the image '{folder.name}/zz-new.png' is new" in said
-    assert "continue with the new ones by `genepool run --accept-images`" in said
+    assert "restore them or continue with --accept-images." in said
     assert len(Experiment.open(directory).history().finished()) == 3
     done("run", directory, "--individuals", 4, "--accept-images")
     assert len(Experiment.open(directory).history().finished()) == 4
