@@ -67,7 +67,9 @@ def main() -> None:
             for arm in given.arm or ARMS:
                 if (name := f"{arm}, seed {seed}") in results:
                     continue
-                results[name] = run(arm, model, given, seed, results.get("fine-tuned, seed 1", {}).get("flops_image", 0))
+                results[name] = run(
+                    arm, model, given, seed, results.get("fine-tuned, seed 1", {}).get("flops_image", 0)
+                )
                 given.out.write_text(json.dumps(results, indent=2))
                 print(f"{name}: {results[name]['test_accuracy']:.1%}", flush=True)
     print(summary(results))
