@@ -1,7 +1,7 @@
 """Evolution from a pretrained network against plain fine-tuning of it, and against evolution from nothing.
 
-Trains EfficientNet-Lite0 with its published weights on a folder of photographs. The arms of a seed run one after another, so
-that all of them meet the same machine; a finished arm is in the results file and is not repeated.
+Trains EfficientNet-Lite0 with its published weights on a folder of photographs. The arms of a seed run one after
+another, so that all of them meet the same machine; a finished arm is in the results file and is not repeated.
 """
 
 from __future__ import annotations
