@@ -62,7 +62,7 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--repeats", type=click.IntRange(1), help="Experiments per arm.  [default: the plan's]")
 @click.option("--only", multiple=True, metavar="ARM", help="Run only this arm; may be repeated.")
 @click.option("--flops", "budget__flops", type=float, help="Budget in FLOPs, like 1e15.  [default: the plan's]")
-@click.option("--time", "budget__time", help="Budget in time, like 90s, 10m or 2h.  [default: the plan's]")
+@click.option("--time", "budget__time", help="Budget in time, like 90s, 10m or 2h, or none.  [default: the plan's]")
 @click.option("--parallel", type=click.IntRange(1), default=1, show_default=True, help="Experiments at the same time.")
 @click.option("--workers", type=click.IntRange(1), help="The most workers per experiment.  [default: the settings']")
 @shared.ray_options
@@ -135,7 +135,7 @@ def _changes(settings: dict[str, Any]) -> dict[str, Any]:
     from genepool.settings import seconds
 
     changes = shared.settings_of(settings)
-    if "budget.time" in changes:
+    if changes.get("budget.time", "none") != "none":
         changes["budget.time"] = seconds(changes["budget.time"])
     if "data.source" in changes and Path(changes["data.source"]).exists():
         changes["data.source"] = str(Path(changes["data.source"]).resolve())  # workers may run in another folder
