@@ -140,8 +140,8 @@ def test_what_a_study_in_a_folder_cannot_become_is_one_sentence(words, message, 
 
 def test_the_plan_has_the_values_of_the_command_line(plan, tmp_path, monkeypatch):
     monkeypatch.setattr("genepool.study.run_study", lambda *_: sys.exit(0))
-    words = ("--set", "training.steps=11", "--set", "breeding.odds.identity=3", "--preset", "faithful", "--time", "none")
-    assert genepool("study", plan, "--out", tmp_path / "out", *words).returncode == 0
+    words = ("--set", "training.steps=11", "--set", "breeding.odds.identity=3", "--preset", "faithful")
+    assert genepool("study", plan, "--out", tmp_path / "out", *words, "--time", "none").returncode == 0
     settings = read_study(tmp_path / "out")[0].settings_of("evolution", 1)
     assert settings.training.steps == 11 and settings.breeding.odds["identity"] == 3
     assert settings.budget.individuals == 6 and settings.population.lease == 60  # the plan's, and the preset's
