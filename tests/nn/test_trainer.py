@@ -224,7 +224,8 @@ def test_a_resumed_training_ends_bit_for_bit_where_an_unbroken_one_does(stop_at,
     resumed = evaluator.evaluate(
         TrainingRequest(dna, seed=3, checkpoint=kept[0]), lambda progress: seen.append(progress.step)
     )
-    assert seen == [step for step in (50, 100, 150, 170) if step > stop_at]
+    # On a busy machine, slow steps are reported between these.
+    assert [step for step in seen if step in (50, 100, 150, 170)] == [s for s in (50, 100, 150, 170) if s > stop_at]
     assert resumed.weights == unbroken.weights
     assert resumed.evaluation.losses == unbroken.evaluation.losses
     assert resumed.evaluation.fitness == unbroken.evaluation.fitness
