@@ -101,6 +101,9 @@ class FinalPhase(msgspec.Struct, frozen=True, kw_only=True):
 
     share: Annotated[float, Meta(ge=0, le=0.9)] = 0.0
     """Differs from the paper if it is not 0: the last share of the budget, in which only the best trains on."""
+    learning_rate: Annotated[float, Meta(ge=1e-12, le=1e6)] | None = None
+    """Differs from the paper if given: the learning rate of the last training. Evolution prefers rates that suit short
+    trainings, which are too low for a long one. None: as in the DNA."""
 
     def has_begun(self, use: BudgetUse) -> bool:
         return use.fraction > 1.0 - self.share

@@ -129,7 +129,10 @@ class Reproduction:
 
     def copy_of(self, parent: Parent, threads: int = 0) -> Job:
         """Create the same network again, to be trained further with all of its weights."""
-        budget = msgspec.structs.replace(self._budget(), threads=threads)
+        budget, rate = msgspec.structs.replace(self._budget(), threads=threads), self.rules.final_phase.learning_rate
+        if rate is not None:
+            factor = budget.learning_rate_factor * rate / parent.dna.learning_rate
+            budget = msgspec.structs.replace(budget, learning_rate_factor=factor)
         return self._born(Offspring(parent.dna, (COPY,)), budget, (parent.individual,), (parent.individual,))
 
     def renewal_of(self, former: Individual) -> Job:
