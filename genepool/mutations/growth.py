@@ -18,22 +18,27 @@ from genepool.mutations.paper import random_conv
 
 FIRST_WIDTH, WIDEST = 6.0, 4.0
 """A first convolution has FIRST_WIDTH to FIRST_WIDTH * WIDEST channels per image channel, uniform in the logarithm."""
-FIRST_HALVES = 0.8  # the probability that the first convolution halves height and width
+HALVES, FEWER = 0.8, 0.6
+"""The probability that the first convolution halves height and width, and its factor after each halving."""
+AT_END = 0.5  # the probability that a convolution is appended to the others
 
 
 @MUTATIONS.register("grow-convolution")
 def grow_convolution(dna: DNA, rng: Random) -> DNA:
-    """Insert a 3x3 convolution with batch normalisation and a rectifier. The first convolution is wide. One that halves
-    height and width has up to twice as many channels as its input; each halving makes the next one less likely. A
-    convolution inserted before the first takes over the first's width.
+    """Insert a 3x3 convolution with batch normalisation and a rectifier behind another one, where it can keep what the
+    network computes. The first convolution is wide. At the end, where only the pooling follows, a convolution may halve
+    height and width, and has up to twice as many channels as its input.
     """
     candidates = [edge for edge in dna.backbone if dna.is_mutable(edge)]
+    behind = [edge for edge in candidates if edge.from_vertex != dna.input or not dna.convs]
     if not candidates:
         raise MutationError("no edge of the backbone may be split.")
-    old = rng.choice(candidates)
-    halvings = sum(conv.stride > 1 for conv in dna.convs)
-    halves = rng.random() < FIRST_HALVES * 0.6**halvings
-    factor = rng.uniform(1.0, 2.0) if halves else 1.0
+    old, factor, halves = rng.choice(behind or candidates), 1.0, False
+    if behind and rng.random() < AT_END:
+        old = behind[-1]
+    if old.to_vertex == dna.output:
+        halves = rng.random() < HALVES * FEWER ** sum(conv.stride > 1 for conv in dna.convs)
+        factor = rng.uniform(1.0, 2.0) if halves else 1.0
     if old.from_vertex == dna.input:
         factor = old.depth_factor if isinstance(old, Conv) else FIRST_WIDTH * WIDEST ** rng.random()
     vertex = BatchNormRelu(id=new_id(dna, rng))
