@@ -29,25 +29,20 @@ def grow_convolution(dna: DNA, rng: Random) -> DNA:
     network computes. The first convolution is wide. At the end, where only the pooling follows, a convolution may halve
     height and width, and has up to twice as many channels as its input.
     """
-    candidates = [edge for edge in dna.backbone if dna.is_mutable(edge)]
-    behind = [edge for edge in candidates if edge.from_vertex != dna.input or not dna.convs]
+    is_first = not dna.convs
+    candidates = [e for e in dna.backbone if dna.is_mutable(e) and (is_first or e.from_vertex != dna.input)]
     if not candidates:
-        raise MutationError("no edge of the backbone may be split.")
-    old, factor, halves = rng.choice(behind or candidates), 1.0, False
-    if behind and rng.random() < AT_END:
-        old = behind[-1]
+        raise MutationError("no edge of the backbone behind the first convolution may be split.")
+    old = candidates[-1] if rng.random() < AT_END else rng.choice(candidates)
+    factor, halves = 1.0, False
     if old.to_vertex == dna.output:
         halves = rng.random() < HALVES * FEWER ** sum(conv.stride > 1 for conv in dna.convs)
         factor = rng.uniform(1.0, 2.0) if halves else 1.0
-    if old.from_vertex == dna.input:
-        factor = old.depth_factor if isinstance(old, Conv) else FIRST_WIDTH * WIDEST ** rng.random()
+    if is_first:
+        factor = FIRST_WIDTH * WIDEST ** rng.random()
     vertex = BatchNormRelu(id=new_id(dna, rng))
     new = Conv(id=new_id(dna, rng), from_vertex=old.from_vertex, to_vertex=vertex.id, depth_factor=factor)
-    new = replace(new, stride_scale=float(halves))
-    moved = replace(old, from_vertex=vertex.id)
-    if old.from_vertex == dna.input and isinstance(moved, Conv):
-        moved = replace(moved, depth_factor=1.0)
-    return dna.edited(put=[vertex, new, moved])
+    return dna.edited(put=[vertex, replace(new, stride_scale=float(halves)), replace(old, from_vertex=vertex.id)])
 
 
 @MUTATIONS.register("widen")

@@ -21,8 +21,8 @@ from genepool.settings.values import by_name, differences, written
 
 MARK = "iffers from the paper"
 LAPTOP_ODDS = {
-    "grow-convolution": 2.0, "widen": 3.0, "alter-learning-rate": 1.0, "identity": 1.0, "add-skip": 0.5,
-    "filter-size": 0.5, "alter-stride": 0.5, "insert-one-to-one": 0.2, "remove-convolution": 0.2, "remove-skip": 0.1,
+    "grow-convolution": 4.0, "widen": 2.0, "alter-learning-rate": 0.7, "identity": 0.7, "add-skip": 0.5,
+    "remove-convolution": 0.2, "alter-stride": 0.1, "filter-size": 0.1, "insert-one-to-one": 0.1, "remove-skip": 0.1,
 }  # fmt: skip
 FINETUNE_ODDS = {
     "alter-learning-rate": 2.0, "alter-body-rate": 2.0, "identity": 1.0, "prune-channels": 0.3, "prune-layer": 0.2,
@@ -52,7 +52,7 @@ PRESETS: dict[str, Settings] = {
             steps=500, inheritance="preserving", schedule="linear", nesterov=True, smoothing=0.1, precision="auto"
         ),
         training_budget=TrainingBudgetRules(share=0.05, first_share=0.02),
-        final_phase=FinalPhase(share=0.4),
+        final_phase=FinalPhase(share=0.4, learning_rate=0.1),
         limits=Limits(parameters=100_000_000, memory=4 * 2**30, child_steps=400, redraw=True),
         budget=Budget(time=120.0),
     ),

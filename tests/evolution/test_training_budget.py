@@ -1,5 +1,6 @@
 """The budget of each training, and the final phase."""
 
+import msgspec
 import pytest
 
 from genepool.dna import Shape, StepTime, modest, step_time
@@ -93,6 +94,16 @@ def test_in_the_final_phase_copies_of_the_best_replace_the_worst(world):
     assert [birth.mutations for birth in new] == [("identity",)] * len(new) and new
     assert new[0].parents == (best.id,)
     assert training_budget_of(new[0]).seconds > 80
+
+
+@pytest.mark.parametrize("rate", [None, 0.2])
+def test_the_last_training_may_have_a_learning_rate_of_its_own(world, rate):
+    world.worker(reason_to_stop=world.trainings(30)).run()
+    final = msgspec.structs.replace(FINAL, learning_rate=rate)
+    world.rules = Rules(population_size=8, training_budget=RULES, final_phase=final)
+    job = next_job(world.worker(budget_use=lambda: used(0.9)))
+    factor = training_budget_of(job.birth).learning_rate_factor / budget(used(0.9)).learning_rate_factor
+    assert job.dna.learning_rate * factor == pytest.approx(rate or job.dna.learning_rate)
 
 
 def test_trainings_before_the_final_phase_end_when_it_begins():

@@ -2,14 +2,18 @@
 
 from random import Random
 
+import numpy as np
 import pytest
+import torch
 
 from genepool.dna import Shape, decode, encode, initial, shapes
 from genepool.errors import MutationError
 from genepool.mutations import ELEVEN, apply, mutate
+from genepool.nn import Model, Normaliser
+from genepool.nn.inheritance import inherit_function
 from tests.support.networks import chain, conv, random_dna
 
-IMAGE = Shape(32, 32, 3)
+IMAGE, CPU = Shape(32, 32, 3), torch.device("cpu")
 ODDS = dict.fromkeys((*ELEVEN, "grow-convolution", "widen"), 1.0)
 
 
@@ -33,19 +37,35 @@ def test_the_first_convolution_is_wide_for_any_number_of_channels():
         assert dna.vertex[first.to_vertex].type == "bn_relu"
 
 
-def test_one_in_front_of_the_first_takes_its_width_over():
+def test_the_others_grow_behind_the_first_and_halve_only_at_the_end():
     dna = chain(conv("a", depth_factor=10.0), conv("b", depth_factor=2.0))
-    fronts = 0
-    for seed in range(60):
+    places, halved = set(), set()
+    for seed in range(100):
         child = apply("grow-convolution", dna, Random(seed))
-        sizes = shapes(child, IMAGE).vertices
-        assert sizes["v0"].channels in (30, *range(30, 61)) and sizes[child.output].channels >= 60
-        if child.edge["a"].from_vertex != child.input:
-            fronts += 1
-            [new] = [e for e in child.convs if e.from_vertex == child.input]
-            assert new.depth_factor == 10.0 and child.edge["a"].depth_factor == 1.0
-            assert sizes["v0"].channels == 30
-    assert fronts > 5
+        [new] = [edge for edge in child.convs if edge.id not in dna.edge]
+        place = child.backbone.index(new)
+        places.add(place)
+        if new.stride > 1 or new.depth_factor != 1.0:
+            halved.add(place)
+        assert shapes(child, IMAGE).vertices["v0"].channels == 30
+    assert places == {1, 2}
+    assert halved == {2}
+
+
+def test_a_network_that_grew_computes_what_its_parent_computed(fashion):
+    image, images = fashion.image, Normaliser(fashion, CPU)(np.array(fashion.validation_pixels[:50]))
+    dna, kept = apply("grow-convolution", initial(), Random(1)), 0
+    for seed in range(8):
+        parent = Model(dna, image, 10, torch.Generator().manual_seed(seed)).eval()
+        child_dna = apply("grow-convolution", dna, Random(seed))
+        child = Model(child_dna, image, 10, torch.Generator().manual_seed(seed + 1))
+        inherit_function(child, parent.state_dict(), images)
+        theirs, ours = parent(images).softmax(1), child.eval()(images).softmax(1)
+        if _halvings(child_dna) == _halvings(dna):
+            assert float((theirs - ours).detach().abs().max()) < 1e-3, child_dna.in_a_line()
+            kept += 1
+        dna = child_dna
+    assert kept > 3
 
 
 def test_the_more_halvings_there_are_the_rarer_is_another():
