@@ -16,7 +16,7 @@ from genepool.layers import BatchNormRelu, Conv
 from genepool.mutations.base import MUTATIONS, new_id
 from genepool.mutations.paper import random_conv
 
-FIRST_WIDTH, WIDEST = 6.0, 4.0
+FIRST_WIDTH, WIDEST = 6.0, 2.0
 """A first convolution has FIRST_WIDTH to FIRST_WIDTH * WIDEST channels per image channel, uniform in the logarithm."""
 HALVES, FEWER = 0.8, 0.6
 """The probability that the first convolution halves height and width, and its factor after each halving."""
