@@ -18,7 +18,7 @@ from genepool.mutations.paper import random_conv
 
 FIRST_WIDTH, WIDEST = 6.0, 2.0
 """A first convolution has FIRST_WIDTH to FIRST_WIDTH * WIDEST channels per image channel, uniform in the logarithm."""
-HALVES, FEWER = 1.0, 0.6
+HALVES, FEWER = 1.0, 0.45
 """The probability that the first convolution halves height and width, and its factor after each halving."""
 AT_END = 0.5  # the probability that a convolution is appended to the others
 
