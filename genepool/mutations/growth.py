@@ -6,6 +6,7 @@ alter-number-of-channels mutations, each of which loses weights. These mutations
 
 from __future__ import annotations
 
+import math
 from random import Random
 
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ AT_END = 0.5  # the probability that a convolution is appended to the others
 def grow_convolution(dna: DNA, rng: Random) -> DNA:
     """Insert a 3x3 convolution with batch normalisation and a rectifier behind another one, where it can keep what the
     network computes. The first convolution is wide. At the end, where only the pooling follows, a convolution may halve
-    height and width, and has up to twice as many channels as its input.
+    height and width, and then has about twice as many channels as its input.
     """
     is_first = not dna.convs
     candidates = [e for e in dna.backbone if dna.is_mutable(e) and (is_first or e.from_vertex != dna.input)]
@@ -37,7 +38,7 @@ def grow_convolution(dna: DNA, rng: Random) -> DNA:
     factor, halves = 1.0, False
     if old.to_vertex == dna.output:
         halves = rng.random() < HALVES * FEWER ** sum(conv.stride > 1 for conv in dna.convs)
-        factor = rng.uniform(1.0, 2.0) if halves else 1.0
+        factor = rng.uniform(1.5, 2.5) if halves else 1.0
     if is_first:
         factor = FIRST_WIDTH * WIDEST ** rng.random()
     vertex = BatchNormRelu(id=new_id(dna, rng))
@@ -52,3 +53,15 @@ def widen(dna: DNA, rng: Random) -> DNA:
         raise MutationError("a single convolution is wide enough.")
     conv = random_conv(dna, rng)
     return dna.edited(put=[replace(conv, depth_factor=conv.depth_factor * rng.uniform(1.2, 2.0))])
+
+
+@MUTATIONS.register("widen-all")
+def widen_all(dna: DNA, rng: Random) -> DNA:
+    """Multiply the output channels of all convolutions by the same number, up to 1.5."""
+    if len(dna.convs) < 2:
+        raise MutationError("a single convolution is wide enough.")
+    first, *others = dna.convs
+    wider = [replace(first, depth_factor=first.depth_factor * rng.uniform(1.15, 1.5))]
+    # Factors are relative, so the others follow. Where widths are rounded, only those with another factor do.
+    wider += [replace(conv, depth_factor=math.nextafter(conv.depth_factor, math.inf)) for conv in others]
+    return dna.edited(put=wider)
