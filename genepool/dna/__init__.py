@@ -1,17 +1,14 @@
 """DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its requirements. No torch.
 
-graph       the DNA itself
+graph       the DNA itself; functions of graphs
 validation  the rules that every DNA obeys
-topology    graph functions
-shapes      the shapes of all activations; rounded widths
-channels    which activations share their channel numbers; given widths
+shapes      the shapes of all activations; rounded and given widths; which activations share channel numbers
 flops       parameters, FLOPs, memory and step time
 codec       DNA as JSON
 zoo         the initial network and known architectures
 """
 
 from genepool.dna import codec
-from genepool.dna.channels import fitting_image, tied, with_widths
 from genepool.dna.codec import decode, encode, encode_in_a_line
 from genepool.dna.flops import (
     CLASSIFIER,
@@ -26,9 +23,8 @@ from genepool.dna.flops import (
     requirements,
     step_time,
 )
-from genepool.dna.graph import DNA, rates_label
-from genepool.dna.shapes import Shapes, cropped, in_steps, shapes
-from genepool.dna.topology import reachable, topological_order
+from genepool.dna.graph import DNA, rates_label, reachable, topological_order
+from genepool.dna.shapes import Shapes, cropped, fitting_image, in_steps, shapes, tied, with_widths
 from genepool.dna.zoo import INPUT, OUTPUT, PUBLISHED, ZOO, initial, modest, resnet, wide_resnet, zoo
 from genepool.layers import Shape
 
