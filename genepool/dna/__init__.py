@@ -1,7 +1,8 @@
 """DNA: the graph that encodes a network, its rules, its JSON form, its shapes and its requirements. No torch.
 
-graph       the DNA itself; functions of graphs
+graph       the DNA itself
 validation  the rules that every DNA obeys
+topology    graph functions
 shapes      the shapes of all activations; rounded and given widths; which activations share channel numbers
 flops       parameters, FLOPs, memory and step time
 codec       DNA as JSON
@@ -23,8 +24,9 @@ from genepool.dna.flops import (
     requirements,
     step_time,
 )
-from genepool.dna.graph import DNA, rates_label, reachable, topological_order
+from genepool.dna.graph import DNA, rates_label
 from genepool.dna.shapes import Shapes, cropped, fitting_image, in_steps, shapes, tied, with_widths
+from genepool.dna.topology import reachable, topological_order
 from genepool.dna.zoo import INPUT, OUTPUT, PUBLISHED, ZOO, initial, modest, resnet, wide_resnet, zoo
 from genepool.layers import Shape
 
