@@ -63,9 +63,10 @@ def test_each_folder_introduces_its_files():
 
 
 def test_the_package_has_few_files_of_a_readable_length():
+    # The tree was designed with 20 names; `layers` is the 21st and came later, with the kinds of layers.
     assert len([entry for entry in PACKAGE.iterdir() if not entry.name.startswith("__")]) <= 21
     # `layers` has a file per kind, and `export/foreign` reads other programs' formats: both grow with what they cover.
-    assert len([path for path in FILES if path.parent.name not in ("layers", "foreign")]) <= 190
+    assert len([path for path in FILES if path.parent.name not in ("layers", "foreign")]) <= 180
     assert 110 <= statistics.median(LENGTHS.values()) <= 200
     assert not {str(path.relative_to(ROOT)): length for path, length in LENGTHS.items() if length > 350}
 

@@ -5,8 +5,7 @@ table      all individuals as columns of numbers
 spending   what an experiment has spent and reached, and the overhead
 history    the complete records of all individuals, and the mutations that led to each
 observer   one experiment under observation: its table, and single records on request
-workers    the workers and their heartbeats
-status     the status of an experiment
+status     the status of an experiment and of its workers
 progress   what the figures are drawn from; the Pareto front
 """
 
@@ -36,9 +35,18 @@ from genepool.analysis.progress import (
     front,
 )
 from genepool.analysis.spending import Interval, Ledger, Overhead, Stopwatch, spending
-from genepool.analysis.status import Best, Rate, Records, Status, Terms, records_of, status_of
+from genepool.analysis.status import (
+    Best,
+    Rate,
+    Records,
+    Status,
+    Terms,
+    WorkerMonitor,
+    WorkerStatus,
+    records_of,
+    status_of,
+)
 from genepool.analysis.table import Progress, Table
-from genepool.analysis.workers import WorkerMonitor, WorkerStatus
 
 __all__ = [
     "History", "Row", "Observer", "Table", "Progress",

@@ -8,8 +8,8 @@ status             status and report of an experiment
 live               the live view of a run
 dashboard          the page
 best, lineage      the chosen network; its mutations, shown or replayed
-export, predict    export, ensemble; use a model
-import_model       models as a beginning
+export             export, ensemble: write a model
+model              import, predict: use a model
 set                set, intervene, migrate: change a running experiment
 check              check, doctor, gc: maintain a directory
 data, dna, bench   data sets; DNA and reach; benchmarks
@@ -60,8 +60,8 @@ COMMANDS = {
 
 _FUNCTIONS = {"set": "set_", "import": "import_"}  # functions of commands whose names are taken in Python
 _FILES = {
-    "import": "import_model", "ensemble": "export", "replay": "lineage", "intervene": "set", "migrate": "set",
-    "worker": "launch", "report": "status", "doctor": "check", "gc": "check", "reach": "dna",
+    "import": "model", "predict": "model", "ensemble": "export", "replay": "lineage", "intervene": "set",
+    "migrate": "set", "worker": "launch", "report": "status", "doctor": "check", "gc": "check", "reach": "dna",
 }  # fmt: skip
 
 

@@ -1,9 +1,8 @@
 """Images: data sets by name, folders of images, `.npz` files and arrays. No torch.
 
-source         the interface of a source of images
+source         the interface of a source of images; images converted and normalised by given numbers
 catalogue      data sets by name
 settings       the settings of the images
-adapted        images converted to grey or colour and normalised by given numbers
 dataset        the prepared, memory-mapped images that training reads
 splits         stratified splits; channel means
 arrays         NumPy arrays and `.npz` files
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING
 from genepool.registry import lazy_names
 
 if TYPE_CHECKING:
-    from genepool.data.adapted import AdaptedSource, converted, original
     from genepool.data.arrays import ArraySource, NpzSource, pixel_scale, plain_labels, store_arrays, to_pixels
     from genepool.data.catalogue import SOURCES, open_source
     from genepool.data.dataset import Dataset, data_digest, portable, prepare
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from genepool.data.image_files import read_header, read_pixels
     from genepool.data.image_folder import DESKTOP_LITTER, FolderSource
     from genepool.data.settings import DataSettings
-    from genepool.data.source import Development, Images, Listing, Source
+    from genepool.data.source import AdaptedSource, Development, Images, Listing, Source, converted, original
 
 __all__ = [
     "Source", "Development", "Images", "SOURCES", "Listing", "open_source", "DataSettings", "ArraySource",
@@ -44,7 +42,6 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "adapted": ["AdaptedSource", "converted", "original"],
         "arrays": ["ArraySource", "NpzSource", "pixel_scale", "plain_labels", "store_arrays", "to_pixels"],
         "catalogue": ["SOURCES", "open_source"],
         "dataset": ["Dataset", "data_digest", "portable", "prepare"],
@@ -53,6 +50,6 @@ __getattr__ = lazy_names(
         "image_files": ["read_header", "read_pixels"],
         "image_folder": ["DESKTOP_LITTER", "FolderSource"],
         "settings": ["DataSettings"],
-        "source": ["Development", "Images", "Listing", "Source"],
+        "source": ["AdaptedSource", "Development", "Images", "Listing", "Source", "converted", "original"],
     },
 )

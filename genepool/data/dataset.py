@@ -21,10 +21,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from genepool.data.adapted import AdaptedSource
 from genepool.data.files import cache_folder
 from genepool.data.free_memory import at_a_time
-from genepool.data.source import Development, Images, Source
+from genepool.data.source import AdaptedSource, Development, Images, Source
 from genepool.data.splits import channel_moments, proportional_order, stratified_split
 from genepool.dna import Shape
 from genepool.errors import DataError, shown

@@ -61,7 +61,7 @@ class DataSettings(msgspec.Struct, frozen=True, kw_only=True):
         """The source with the channels, mean and std of the settings."""
         if self.channels is None and self.mean is None and self.std is None:
             return source
-        from genepool.data.adapted import AdaptedSource
+        from genepool.data.source import AdaptedSource
 
         return AdaptedSource(source, channels=self.channels, mean=_numbers(self.mean), std=_numbers(self.std))
 

@@ -3,15 +3,13 @@
 graph       the DNA itself
 validation  the rules that every DNA obeys
 topology    graph functions
-shapes      the shapes of all activations; rounded widths
-channels    which activations share their channel numbers; given widths
+shapes      the shapes of all activations; rounded and given widths; which activations share channel numbers
 flops       parameters, FLOPs, memory and step time
 codec       DNA as JSON
 zoo         the initial network and known architectures
 """
 
 from genepool.dna import codec
-from genepool.dna.channels import fitting_image, tied, with_widths
 from genepool.dna.codec import decode, encode, encode_in_a_line
 from genepool.dna.flops import (
     CLASSIFIER,
@@ -27,7 +25,7 @@ from genepool.dna.flops import (
     step_time,
 )
 from genepool.dna.graph import DNA, rates_label
-from genepool.dna.shapes import Shapes, cropped, in_steps, shapes
+from genepool.dna.shapes import Shapes, cropped, fitting_image, in_steps, shapes, tied, with_widths
 from genepool.dna.topology import reachable, topological_order
 from genepool.dna.zoo import INPUT, OUTPUT, PUBLISHED, ZOO, initial, modest, resnet, wide_resnet, zoo
 from genepool.layers import Shape

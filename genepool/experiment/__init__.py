@@ -4,12 +4,10 @@ experiment      the directory: create, open, set, run, read
 opening         opening or creating an experiment from a request of a command
 images          the images of an experiment, recorded and compared
 versions        the history of the settings, and the rules in force
-start           the network that an experiment starts from
-pretrained      a network with weights fitted to other images
+start           the network that an experiment starts from, with weights fitted to its images
 stopping        when workers stop
 worker_process  one worker in its process
-best            the best network: tested, kept, exported
-ensemble        the best networks of several experiments as one model
+best            the best network: tested, kept, exported; those of several experiments as one model
 migration       copies of the best of one population for another
 replay          an individual rebuilt from its lineage
 tracking        TensorBoard and MLflow
@@ -17,19 +15,20 @@ tracking        TensorBoard and MLflow
 
 from genepool.experiment.best import (
     BestNetwork,
+    Ensemble,
     best_network,
+    check_same_data,
     choose_best,
+    make_ensemble,
     measure_test_accuracy,
     measured_accuracies,
     model_to_export,
 )
-from genepool.experiment.ensemble import Ensemble, check_same_data, make_ensemble
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.migration import Migrant, migrate
 from genepool.experiment.opening import ExperimentRequest, open_experiment
-from genepool.experiment.pretrained import Beginning, beginning
 from genepool.experiment.replay import Repeated, measure_repeated, replay
-from genepool.experiment.start import Start, find_start, from_model
+from genepool.experiment.start import Beginning, Start, beginning, find_start, from_model
 from genepool.experiment.stopping import Accounts, StopCondition
 from genepool.experiment.tracking import Tracking
 from genepool.experiment.versions import CurrentRules, annotations_of, settings_changes

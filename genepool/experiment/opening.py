@@ -12,7 +12,7 @@ from genepool import data as images
 from genepool import settings as names
 from genepool.errors import SettingsError
 from genepool.experiment.experiment import Experiment
-from genepool.experiment.pretrained import beginning
+from genepool.experiment.start import beginning
 from genepool.settings import Settings
 
 Progress = Callable[..., None]

@@ -4,8 +4,7 @@ contract                the population contract as a test suite
 concurrency_contract    the part of it about several workers
 harness                 the base of both: a population to join, a clock and example values
 layer_contract          the contract of a kind of layer as a test suite
-layer_checks            computing, counting, training and exporting for it
-layer_examples          layers of a kind and small networks with them for it
+layer_checks            example layers and networks for it: computed, trained and exported
 toy_evaluator           an evaluator that trains nothing
 simulation              a cluster in virtual time
 bench/                  the benchmarks of the command line

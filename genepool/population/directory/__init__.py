@@ -2,8 +2,7 @@
 
 population      the population as its workers see it: every change of state
 view            the population as observers see it: nothing is changed
-survey          what a worker knows about the whole population between two listings of it
-shards          listing names, drawing from them, and the rename that commits a change
+shards          listing names, drawing from them, the rename that commits a change; what a worker knows between listings
 contents        reading the files of an individual
 writer          writing the files of an individual
 workers         the workers' directories, their heartbeats, and leases by observation

@@ -22,7 +22,7 @@ from genepool.population.directory.contents import Damaged
 from genepool.population.directory.files import Files
 from genepool.population.directory.log import in_a_line
 from genepool.population.directory.manifest import DEFAULT_LEASE, Manifest, Settings
-from genepool.population.directory.survey import Survey
+from genepool.population.directory.shards import Survey
 from genepool.population.directory.view import DirectoryView
 from genepool.population.directory.workers import WorkerDirectory
 from genepool.population.directory.writer import Writer, make_result

@@ -1,15 +1,22 @@
-"""`genepool import`: DNA and weights of a model, exported by Genepool or made elsewhere."""
+"""`genepool import` and `predict`: a model from a file, as a beginning or to classify images."""
 
+from __future__ import annotations
+
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from genepool.cli.options import FILE, FORCE, PATH, PLUGIN
+from genepool.cli.data import download_progress
+from genepool.cli.options import DATA_DIR, FILE, FORCE, JSON, PATH, PLUGIN, json_text
+from genepool.cli.text import percent
+from genepool.errors import DataError, SettingsError, shown
 
 if TYPE_CHECKING:
     from genepool.dna import DNA, Shape
-    from genepool.export import ForeignModel
+    from genepool.export import ForeignModel, TrainedModel
 
 
 @click.command("import")
@@ -31,7 +38,6 @@ def import_(model: Path, out: Path, force: bool, **options: Any) -> None:
     """
     from genepool.data import require_writable, save_file
     from genepool.dna import codec
-    from genepool.errors import DataError, shown
 
     if out.suffix != ".json":
         raise DataError(f"The name '{shown(out)}' must end in .json; the weights go beside it.")
@@ -52,15 +58,14 @@ def import_(model: Path, out: Path, force: bool, **options: Any) -> None:
 
 
 class _Imported(NamedTuple):
-    dna: "DNA"
+    dna: DNA
     weights: bytes
-    image: "Shape"
+    image: Shape
     classes: int
     remarks: tuple[str, ...] = ()
 
 
 def _imported(model: Path, member: int | None, size: str | None, architecture: str | None) -> _Imported:
-    from genepool.errors import SettingsError
     from genepool.experiment import from_model
     from genepool.export import is_foreign, read_foreign
     from genepool.nn import to_bytes
@@ -81,9 +86,8 @@ def _imported(model: Path, member: int | None, size: str | None, architecture: s
     return _Imported(found.dna, to_bytes(found.tensors), found.image, found.classes, remarks)
 
 
-def _image(size: str | None) -> "Shape | None":
+def _image(size: str | None) -> Shape | None:
     from genepool.dna import Shape
-    from genepool.errors import SettingsError
 
     if size is None:
         return None
@@ -93,10 +97,49 @@ def _image(size: str | None) -> "Shape | None":
     return Shape(int(height), int(width), 3)
 
 
-def _pixels(model: "ForeignModel") -> str:
+def _pixels(model: ForeignModel) -> str:
     """How images are normalised, and where that is known from."""
     if model.mean is None or model.std is None:
         return "the file does not say how they are normalised; set data.mean and data.std"
     mean, std = (", ".join(f"{number:.4g}" for number in numbers) for numbers in (model.mean, model.std))
     origin = "in the file" if model.architecture is None else f"usual for {model.architecture}"
     return f"minus {mean}, divided by {std} ({origin})"
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.argument("images", metavar="IMAGE...", nargs=-1, required=True, type=PATH)
+@click.option("--top", default=3, show_default=True, type=click.IntRange(1), help="Classes to print per image.")
+@DATA_DIR
+@PLUGIN
+@JSON
+def predict(model: Path, images: tuple[Path, ...], top: int, data_dir: Path | None, as_json: bool) -> None:
+    """Print the most probable classes of each IMAGE, a file or a folder, by an exported MODEL or an experiment.
+
+    If an image cannot be read, an error is printed for it, the others are classified, and the exit code is 1.
+    """
+    from genepool.export import image_files
+
+    found = []
+    for prediction in _model(model, data_dir).predict_files(image_files(images), top):
+        found.append(prediction)
+        if prediction.error is not None:
+            click.echo(f"Error: {prediction.error}", err=True)
+        elif not as_json:
+            guesses = ", ".join(f"{shown(guess.label)} {percent(guess.probability)}" for guess in prediction.guesses)
+            click.echo(f"{shown(prediction.image)}: {guesses}")
+    if as_json:
+        click.echo(json_text(found))
+    sys.exit(1 if any(prediction.error is not None for prediction in found) else 0)
+
+
+def _model(path: Path, data_dir: Path | None) -> TrainedModel:
+    if os.path.exists(path / "experiment.json"):  # noqa: PTH110 - pathlib's raises on names that are too long
+        from genepool.experiment import Experiment
+
+        with download_progress() as progress:
+            return Experiment.open(path).model(data_dir=data_dir, progress=progress)
+
+    from genepool.export import TrainedModel
+
+    return TrainedModel.load(path)
