@@ -6,7 +6,6 @@ alter-number-of-channels mutations, each of which loses weights. These mutations
 
 from __future__ import annotations
 
-import math
 from random import Random
 
 from msgspec.structs import replace
@@ -53,15 +52,3 @@ def widen(dna: DNA, rng: Random) -> DNA:
         raise MutationError("a single convolution is wide enough.")
     conv = random_conv(dna, rng)
     return dna.edited(put=[replace(conv, depth_factor=conv.depth_factor * rng.uniform(1.2, 2.0))])
-
-
-@MUTATIONS.register("widen-all")
-def widen_all(dna: DNA, rng: Random) -> DNA:
-    """Multiply the output channels of all convolutions by the same number, up to 1.5."""
-    if len(dna.convs) < 2:
-        raise MutationError("a single convolution is wide enough.")
-    first, *others = dna.convs
-    wider = [replace(first, depth_factor=first.depth_factor * rng.uniform(1.15, 1.5))]
-    # Factors are relative, so the others follow. Where widths are rounded, only those with another factor do.
-    wider += [replace(conv, depth_factor=math.nextafter(conv.depth_factor, math.inf)) for conv in others]
-    return dna.edited(put=wider)

@@ -21,7 +21,7 @@ from genepool.settings.values import by_name, differences, written
 
 MARK = "iffers from the paper"
 LAPTOP_ODDS = {
-    "grow-convolution": 4.0, "widen": 2.0, "alter-learning-rate": 0.7, "identity": 0.7, "add-skip": 0.5,
+    "grow-convolution": 3.0, "widen": 3.0, "alter-learning-rate": 0.5, "identity": 0.5, "add-skip": 0.5,
     "remove-convolution": 0.2, "alter-stride": 0.1, "filter-size": 0.1, "insert-one-to-one": 0.1, "remove-skip": 0.1,
 }  # fmt: skip
 FINETUNE_ODDS = {
@@ -51,9 +51,9 @@ PRESETS: dict[str, Settings] = {
         training=Training(
             steps=500, inheritance="preserving", schedule="linear", nesterov=True, smoothing=0.1, precision="auto"
         ),
-        training_budget=TrainingBudgetRules(share=0.05, first_share=0.02),
+        training_budget=TrainingBudgetRules(share=0.05, first_share=0.015),
         final_phase=FinalPhase(share=0.4, learning_rate=0.1),
-        limits=Limits(parameters=100_000_000, memory=4 * 2**30, child_steps=400, redraw=True),
+        limits=Limits(parameters=100_000_000, memory=4 * 2**30, child_steps=300, redraw=True),
         budget=Budget(time=120.0),
     ),
     # For a pretrained network and other images, on two cores and for minutes: few individuals, and most of the time for
