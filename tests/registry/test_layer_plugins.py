@@ -21,10 +21,11 @@ from genepool.layers import LAYERS, Conv, Edge, Identity, Vertex
 from genepool.layers.plugins import require_kind
 from genepool.population import State
 from tests.support import in_process
+from tests.support.page_example import spatial_gate
 from tests.support.processes import PATIENCE
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
-EXAMPLE = Path(__file__).parents[2] / "examples" / "spatial_gate_layer.py"
+EXAMPLE = spatial_gate()
 SMALL = ("--workers", 1, "--population", 4, "--steps", 20, "--set", "budget.time=none", "--set", "population.lease=2")
 INSERT = "breeding.odds.insert-spatial-gate=50"
 LACKS = "The network has a layer of the kind 'spatial_gate', which this process does not have"
