@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 from genepool import Experiment
-from genepool.dna import encode, initial
-from genepool.errors import SettingsError
-from genepool.layers import LAYERS, Conv, Edge, Identity, Vertex
+from genepool.dna import DNA, encode, initial
+from genepool.errors import InvalidDNAError, SettingsError
+from genepool.layers import LAYERS, BatchNormRelu, Conv, Edge, Identity, Linear, Vertex
 from genepool.layers.plugins import require_kind
 from genepool.population import State
 from tests.support import in_process
@@ -67,6 +67,16 @@ class Unbounded(Vertex, frozen=True, kw_only=True, tag="unbounded"):
     BOUNDS = {"slope": (0.0, 1.0)}  # noqa: RUF012
 
 
+class Derived(Conv, frozen=True, kw_only=True, tag="derived"):
+    gain: float = 1.0
+    BOUNDS = {**Conv.BOUNDS, "gain": (0.0, 2.0)}  # noqa: RUF012
+
+
+class DerivedNorm(BatchNormRelu, frozen=True, kw_only=True, tag="derived_norm"):
+    gain: float = 1.0
+    BOUNDS = {**BatchNormRelu.BOUNDS, "gain": (0.0, 2.0)}  # noqa: RUF012
+
+
 class Struct(msgspec.Struct, frozen=True, tag="struct"):
     pass
 
@@ -96,6 +106,15 @@ def test_what_can_be_a_layer():
     require_kind("good", Good)
     for name, kind in LAYERS.loaded.items():
         require_kind(name, kind)
+
+
+def test_bounds_hold_for_kinds_that_derive_from_ours():
+    for layer in (Derived(id="e", from_vertex="input", to_vertex="b", gain=9.0), DerivedNorm(id="b", gain=9.0)):
+        first = layer if isinstance(layer, Edge) else Conv(id="e", from_vertex="input", to_vertex="b")
+        middle = layer if isinstance(layer, Vertex) else Linear(id="b")
+        end = Identity(id="i", from_vertex="b", to_vertex="output")
+        with pytest.raises(InvalidDNAError, match="gain"):
+            DNA(learning_rate=0.1, vertices=(Linear(id="input"), middle, Linear(id="output")), edges=(first, end))
 
 
 # An experiment that a layer joins
