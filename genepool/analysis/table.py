@@ -4,6 +4,7 @@ A row keeps its number. Every change gets the next sequence number, so a client 
 number receives only later ones.
 """
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genepool.analysis.reader import BriefBirth, BriefMetrics, BriefResult, Seen
+from genepool.layers import is_convolution
 from genepool.population import Birth, Place, Result, State, worker_of
 
 NAN = float("nan")
@@ -219,11 +221,12 @@ def _birth_values(birth: Birth | BriefBirth) -> dict[str, float]:
         dna = _dna.decode(birth.dna)
     except (msgspec.MsgspecError, RecursionError):  # the individual is shown without its network
         dna = _DNA()
+    kinds = Counter(edge.type for edge in dna.edges)
     return {
         "born": birth.created,
         "version": min(max(birth.settings_version, 0), 2**31),
         "learning_rate": float(f"{dna.learning_rate:.6g}"),
-        "depth": sum(edge.type == "conv" for edge in dna.edges),
+        "depth": sum(count for kind, count in kinds.items() if is_convolution(kind)),
     }
 
 

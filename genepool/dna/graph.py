@@ -116,6 +116,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def convs(self) -> tuple[Conv, ...]:
+        """The convolutions that the paper's mutations draw from. The kind is named here so that it is named once."""
         return tuple([edge for edge in self.edges if isinstance(edge, Conv)])
 
     @cached_property

@@ -47,7 +47,15 @@ from genepool.layers.flops import Flops, Item, Shape, update
 from genepool.layers.grouped_convolution import GroupedConv
 from genepool.layers.identity import Identity
 from genepool.layers.linear import Linear
-from genepool.layers.missing import MissingEdge, MissingVertex, is_missing, missing_error, with_placeholders, written
+from genepool.layers.missing import (
+    MissingEdge,
+    MissingVertex,
+    is_convolution,
+    is_missing,
+    missing_error,
+    with_placeholders,
+    written,
+)
 from genepool.layers.normalised import (
     BatchNorm,
     BatchNormGelu,
@@ -73,7 +81,8 @@ __all__ = [
     "NormalisedActivation", "BatchNorm", "BatchNormRelu6", "BatchNormSilu", "BatchNormGelu", "BatchNormHardSwish",
     "Activation", "Rectifier", "Relu", "Relu6", "Silu", "Gelu", "HardSwish", "Affine", "SqueezeExcitation",
     # kinds that this process lacks
-    "MissingEdge", "MissingVertex", "is_missing", "missing_error", "with_placeholders", "written",
+    "MissingEdge", "MissingVertex", "is_missing", "is_convolution", "missing_error", "with_placeholders",
+    "written",
     # kinds of plugins
     "blaming", "fault_of", "label_of", "plugin_kinds", "title_of",
 ]  # fmt: skip

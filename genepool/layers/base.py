@@ -230,6 +230,9 @@ class Edge(Layer, frozen=True, kw_only=True, gc=False):
     depth_precedence: int = BACKBONE_PRECEDENCE
     scale_precedence: int = BACKBONE_PRECEDENCE
 
+    IS_CONVOLUTION: ClassVar[bool] = False
+    """Whether it is one of the convolutions that the dashboard counts as a network's depth."""
+
     @property
     def arc(self) -> tuple[str, str]:
         return self.from_vertex, self.to_vertex

@@ -96,7 +96,7 @@ class BatchNormRelu(Normalisation, frozen=True, kw_only=True, tag="bn_relu", gc=
         return 1 if self.leakiness == 0 else 2
 
     def is_usual(self) -> bool:
-        return 0.0 <= self.leakiness <= 1.0
+        return 0.0 <= self.leakiness <= 1.0 and (type(self) is BatchNormRelu or super().is_usual())
 
     def rectifier(self) -> Operation:
         from torch.nn.functional import leaky_relu_, relu_

@@ -45,6 +45,7 @@ class Conv(Filtered, frozen=True, kw_only=True, tag="conv", gc=False):
             and 0.0 <= self.filter_half_width < 100.0
             and 0.0 <= self.filter_half_height < 100.0
             and 0.0 <= self.stride_scale < 9.0
+            and (type(self) is Conv or super().is_usual())  # a plugin's may have fields of its own
         )
 
     def weights(self, source: Shape) -> dict[str, Weight]:

@@ -11,7 +11,7 @@ class Identity(Edge, frozen=True, kw_only=True, tag="identity", gc=False):
     """Passes its input on."""
 
     def is_usual(self) -> bool:
-        return True
+        return type(self) is Identity or super().is_usual()
 
     def requirements(self, source: Shape, batch: int, input_gradient: bool) -> Item:
         return Item()

@@ -10,4 +10,4 @@ class Linear(Vertex, frozen=True, kw_only=True, tag="linear", gc=False):
     """The sum of the incoming edges."""
 
     def is_usual(self) -> bool:
-        return True
+        return type(self) is Linear or super().is_usual()

@@ -70,6 +70,13 @@ def is_missing(layer: Layer) -> bool:
     return isinstance(layer, MissingEdge | MissingVertex)
 
 
+def is_convolution(kind: str) -> bool:
+    """Whether edges of this kind are convolutions. Of a kind that this process lacks, only the name can say so."""
+    if not _is_loaded(kind):
+        return "conv" in kind
+    return bool(getattr(LAYERS.get(kind), "IS_CONVOLUTION", False))
+
+
 def with_placeholders(document: dict[str, Any]) -> dict[str, Any]:
     """Return a decoded DNA in which layers of unknown kinds have become placeholders."""
     replaced = dict(document)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from genepool.errors import ModelTooLargeError
 from genepool.layers.base import Bounds, Edge, round_half_up
@@ -120,6 +120,8 @@ class Filtered(Window, frozen=True, kw_only=True, gc=False):
     if TYPE_CHECKING:
         filter_half_width: float
         filter_half_height: float
+
+    IS_CONVOLUTION: ClassVar[bool] = True
 
     @property
     def filter_width(self) -> int:

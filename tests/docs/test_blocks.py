@@ -48,7 +48,7 @@ SMALL = (
     ),
 )
 """Budgets of time, made small and independent of how busy the machine is."""
-MOST_UNRUN = 11
+MOST_UNRUN = 12
 
 BLOCK = re.compile(r"^```(\w+)(?: ([^\n]*))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d[\d,]*(\.\d+)?(e-?\d+)?")

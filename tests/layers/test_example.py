@@ -1,7 +1,6 @@
 """The example of the page "Write a layer" keeps the contract of layers."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -9,8 +8,9 @@ from genepool.layers import LAYERS
 from genepool.mutations import MUTATIONS
 from genepool.registry import load
 from genepool.testing.layer_contract import LayerContract
+from tests.support.page_example import spatial_gate as page_example
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "spatial_gate_layer.py"
+EXAMPLE = page_example()
 
 
 def test_it_is_short():
@@ -28,7 +28,14 @@ def spatial_gate():
     del sys.modules[kind.__module__]
 
 
-@pytest.mark.thorough
+def test_the_contract_has_no_marks_of_ours():
+    """In the folder of a plugin's author, pytest would warn of them."""
+    tests = [test for name, test in vars(LayerContract).items() if name.startswith("test_")]
+    marks = [mark for test in tests for mark in getattr(test, "pytestmark", [])]
+    assert len(tests) > 15 and {mark.name for mark in marks} == {"parametrize"}
+    assert not [value for mark in marks for value in mark.args[1] if getattr(value, "marks", ())]
+
+
 class TestSpatialGate(LayerContract):
     @pytest.fixture
     def kind(self, spatial_gate):

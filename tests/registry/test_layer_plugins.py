@@ -15,16 +15,17 @@ import pytest
 from PIL import Image
 
 from genepool import Experiment
-from genepool.dna import encode, initial
-from genepool.errors import SettingsError
-from genepool.layers import LAYERS, Conv, Edge, Identity, Vertex
+from genepool.dna import DNA, encode, initial
+from genepool.errors import InvalidDNAError, SettingsError
+from genepool.layers import LAYERS, BatchNormRelu, Conv, Edge, Identity, Linear, Vertex
 from genepool.layers.plugins import require_kind
 from genepool.population import State
 from tests.support import in_process
+from tests.support.page_example import spatial_gate
 from tests.support.processes import PATIENCE
 
 GENEPOOL = str(Path(sys.executable).parent / "genepool")
-EXAMPLE = Path(__file__).parents[2] / "examples" / "spatial_gate_layer.py"
+EXAMPLE = spatial_gate()
 SMALL = ("--workers", 1, "--population", 4, "--steps", 20, "--set", "budget.time=none", "--set", "population.lease=2")
 INSERT = "breeding.odds.insert-spatial-gate=50"
 LACKS = "The network has a layer of the kind 'spatial_gate', which this process does not have"
@@ -66,6 +67,16 @@ class Unbounded(Vertex, frozen=True, kw_only=True, tag="unbounded"):
     BOUNDS = {"slope": (0.0, 1.0)}  # noqa: RUF012
 
 
+class Derived(Conv, frozen=True, kw_only=True, tag="derived"):
+    gain: float = 1.0
+    BOUNDS = {**Conv.BOUNDS, "gain": (0.0, 2.0)}  # noqa: RUF012
+
+
+class DerivedNorm(BatchNormRelu, frozen=True, kw_only=True, tag="derived_norm"):
+    gain: float = 1.0
+    BOUNDS = {**BatchNormRelu.BOUNDS, "gain": (0.0, 2.0)}  # noqa: RUF012
+
+
 class Struct(msgspec.Struct, frozen=True, tag="struct"):
     pass
 
@@ -95,6 +106,15 @@ def test_what_can_be_a_layer():
     require_kind("good", Good)
     for name, kind in LAYERS.loaded.items():
         require_kind(name, kind)
+
+
+def test_bounds_hold_for_kinds_that_derive_from_ours():
+    for layer in (Derived(id="e", from_vertex="input", to_vertex="b", gain=9.0), DerivedNorm(id="b", gain=9.0)):
+        first = layer if isinstance(layer, Edge) else Conv(id="e", from_vertex="input", to_vertex="b")
+        middle = layer if isinstance(layer, Vertex) else Linear(id="b")
+        end = Identity(id="i", from_vertex="b", to_vertex="output")
+        with pytest.raises(InvalidDNAError, match="gain"):
+            DNA(learning_rate=0.1, vertices=(Linear(id="input"), middle, Linear(id="output")), edges=(first, end))
 
 
 # An experiment that a layer joins

@@ -18,6 +18,7 @@ from genepool.errors import DataError, shown
 from genepool.export.foreign.operators import FREE, OPERATORS
 
 MAX_NODES = 5_000
+MAX_CONSTANTS = 4 * MAX_NODES  # in memory, a small one takes many times its length in the file
 MAX_VALUES = 2**28  # in one activation
 MAX_WINDOW = 1001  # pixels that a filter, a pool or a padding may span
 SMALL = 2**22  # values that may be made from nothing, such as the target of a reshape
@@ -109,6 +110,8 @@ class Builder:
 
     def constant(self, name: str, tensor: Tensor, *, is_read: bool = True) -> None:
         """Add a constant; all floating-point types become float32."""
+        if len(self.constants) >= MAX_CONSTANTS:
+            raise DataError(f"it has more than {MAX_CONSTANTS} constants.")
         self._read += tensor.numel() if is_read else 0
         if tensor.is_floating_point():
             tensor = tensor.detach().to(torch.float32)

@@ -10,7 +10,7 @@ from genepool.errors import DataError, shown
 from genepool.export.foreign.graph import TORCH_ERRORS, Builder, Graph
 from genepool.export.foreign.images import batch_shape
 from genepool.export.foreign.onnx_operators import HANDLERS, Call
-from genepool.export.foreign.onnx_tensors import FLOATS, read_tensor
+from genepool.export.foreign.onnx_tensors import FLOATS, Beside, read_tensor
 from genepool.export.onnx_file import parsed
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ UINT8 = 2
 
 def read_onnx(path: Path, image: Shape | None) -> Graph:
     """Read the graph; `image` is the size of images if the file leaves it open."""
-    model, builder = parsed(path), Builder()
+    model, builder, beside = parsed(path), Builder(), Beside(path.parent)
     for tensor in model.graph.initializer:
-        builder.constant(tensor.name, read_tensor(tensor, path.parent))
+        builder.constant(tensor.name, read_tensor(tensor, beside))
     _declare_input(builder, model, image)
     for number, proto in enumerate(model.graph.node):
         _read(builder, proto, number)

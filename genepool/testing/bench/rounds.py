@@ -162,7 +162,7 @@ def plain(folder: Path, seed: int, steps: int = STEPS) -> float:
 def _initialise(network: nn.Module) -> None:
     """Initialise as in genepool.nn.model: He et al. (2015); two edges into one vertex share the variance of one."""
     for module in network.modules():
-        if isinstance(module, nn.Conv2d | nn.Linear):
+        if isinstance(module, nn.Conv2d | nn.Linear):  # torch's own modules: the plain network has no kinds of layers
             nn.init.normal_(module.weight, std=math.sqrt(2 / module.weight[0].numel()))
     for module in network.modules():
         if isinstance(module, Block):
