@@ -18,17 +18,25 @@ from genepool.mutations.paper import random_conv
 
 FIRST_WIDTH, WIDEST = 6.0, 2.0
 """A first convolution has FIRST_WIDTH to FIRST_WIDTH * WIDEST channels per image channel, uniform in the logarithm."""
-HALVES, FEWER = 1.0, 0.45
-"""The probability that the first convolution halves height and width, and its factor after each halving."""
+FEWER = 0.45
+"""The first convolution halves height and width. After each halving the probability of another is this many times as
+large."""
 AT_END = 0.5  # the probability that a convolution is appended to the others
+
+
+DEEP, DEEPEST = 4, 9
+"""Convolutions from which on a network is widened, and with which it grows no further. At the same FLOPs a wide shallow
+network and a narrow deep one both learn worse than those in between."""
 
 
 @MUTATIONS.register("grow-convolution")
 def grow_convolution(dna: DNA, rng: Random) -> DNA:
     """Insert a 3x3 convolution with batch normalisation and a rectifier behind another one, where it can keep what the
-    network computes. The first convolution is wide. At the end, where only the pooling follows, a convolution may halve
-    height and width, and then has about twice as many channels as its input.
+    network computes. Only at the end, where nothing but the pooling follows, may it halve height and width, and then it
+    has about twice as many channels as its input. The first convolution is wide, and halves the image.
     """
+    if len(dna.convs) >= DEEPEST:
+        raise MutationError("the network is deep enough.")
     is_first = not dna.convs
     candidates = [e for e in dna.backbone if dna.is_mutable(e) and (is_first or e.from_vertex != dna.input)]
     if not candidates:
@@ -36,7 +44,7 @@ def grow_convolution(dna: DNA, rng: Random) -> DNA:
     old = candidates[-1] if rng.random() < AT_END else rng.choice(candidates)
     factor, halves = 1.0, False
     if old.to_vertex == dna.output:
-        halves = rng.random() < HALVES * FEWER ** sum(conv.stride > 1 for conv in dna.convs)
+        halves = rng.random() < FEWER ** sum(conv.stride > 1 for conv in dna.convs)
         factor = rng.uniform(1.5, 2.5) if halves else 1.0
     if is_first:
         factor = FIRST_WIDTH * WIDEST ** rng.random()
@@ -47,8 +55,8 @@ def grow_convolution(dna: DNA, rng: Random) -> DNA:
 
 @MUTATIONS.register("widen")
 def widen(dna: DNA, rng: Random) -> DNA:
-    """Multiply the output channels of a random convolution by up to 2; a single convolution is wide already."""
-    if len(dna.convs) < 2:
-        raise MutationError("a single convolution is wide enough.")
+    """Multiply the output channels of a random convolution by up to 2, once there are several."""
+    if len(dna.convs) < DEEP:
+        raise MutationError("the network is not deep enough to be widened.")
     conv = random_conv(dna, rng)
     return dna.edited(put=[replace(conv, depth_factor=conv.depth_factor * rng.uniform(1.2, 2.0))])

@@ -21,7 +21,7 @@ from genepool.settings.values import by_name, differences, written
 
 MARK = "iffers from the paper"
 LAPTOP_ODDS = {
-    "grow-convolution": 3.0, "widen": 3.0, "alter-learning-rate": 0.5, "identity": 0.5, "add-skip": 0.5,
+    "grow-convolution": 4.0, "widen": 3.0, "alter-learning-rate": 0.5, "identity": 0.5, "add-skip": 0.5,
     "remove-convolution": 0.2, "alter-stride": 0.1, "filter-size": 0.1, "insert-one-to-one": 0.1, "remove-skip": 0.1,
 }  # fmt: skip
 FINETUNE_ODDS = {
