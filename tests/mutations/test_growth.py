@@ -84,15 +84,19 @@ def test_widening_widens():
         try:
             child = apply("widen", dna, Random(seed))
         except MutationError:
-            assert len(dna.convs) < 2 or not any(dna.is_mutable(conv) for conv in dna.convs)
+            assert len(dna.convs) < 4 or not any(dna.is_mutable(conv) for conv in dna.convs)
             continue
         [changed] = [e for e in child.convs if e != dna.edge[e.id]]
         assert 1.2 <= changed.depth_factor / dna.edge[changed.id].depth_factor <= 2.0
 
 
-def test_a_single_convolution_is_not_widened():
-    with pytest.raises(MutationError, match="wide enough"):
-        apply("widen", chain(conv("a", depth_factor=10.0)), Random(0))
+def test_networks_become_deep_first_and_wide_later():
+    with pytest.raises(MutationError, match="not deep enough"):
+        apply("widen", chain(*map(conv, "abc")), Random(0))
+    assert apply("widen", chain(*map(conv, "abcd")), Random(0))
+    assert len(apply("grow-convolution", chain(*map(conv, "abcdefgh")), Random(0)).convs) == 9
+    with pytest.raises(MutationError, match="is deep enough"):
+        apply("grow-convolution", chain(*map(conv, "abcdefghi")), Random(0))
 
 
 def _halvings(dna):
