@@ -6,7 +6,7 @@ Evolution passes a DNA and receives a fitness; it never imports torch. Weights a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal, NamedTuple, Protocol
+from typing import Annotated, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Meta
@@ -69,6 +69,8 @@ class TrainingBudget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Multiplies the learning rate in the DNA."""
     threads: int = 0
     """Threads to compute with; the last bits of sums depend on them. 0: as many as the process has."""
+    slices: tuple[tuple[int, int], ...] = ()
+    """Repeats a training whose batches were divided, in one process: pairs of steps done and slices from then on."""
     precision: str = ""
     """Repeats a training in its original arithmetic: `float32`, or any other value for mixed. Empty: as configured."""
     race: Race | None = None
@@ -120,6 +122,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """The arithmetic of the steps: float32, bfloat16 or float16; empty if it was not recorded."""
     step_decisions: tuple[tuple[int, int], ...] = ()
     """Pairs of steps done and steps in total, one per decision, if time or a race set the number of steps."""
+    slices: tuple[tuple[int, int], ...] = ()
+    """Pairs of steps done and slices per batch from then on, if several workers shared the training."""
     raced: Verdict | None = None
     """The outcome of the race against the parent, if there was one."""
     look: tuple[int, float] | None = None
@@ -131,6 +135,47 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         return self.flops - self.resumed * self.flops_training
 
 
+SMALLEST_SLICE = 25  # images: a process computes fewer at a lower speed, and their statistics are noisy
+
+
+def most_slices(batch: int) -> int:
+    """Return the largest number of processes that can share a batch."""
+    return max(1, batch // SMALLEST_SLICE)
+
+
+class Slice(NamedTuple):
+    """The part of one batch that one process computes."""
+
+    step: int  # steps done before
+    place: int  # 0 is the leader's own
+    slices: int  # into which the batch is divided
+
+
+class Peers(Protocol):
+    """Other processes that compute slices of the batches of a training, as the process that owns it sees them. Peers
+    come and go; no call waits longer than some seconds, and none raises an exception because of a peer."""
+
+    def begin(self, step: int, weights: Callable[[], memoryview], state: Callable[[], bytes]) -> int:
+        """Give every peer its slice and the weights, and new ones the network's state first. Return the number of
+        slices into which the batch is divided; 1 without peers."""
+
+    def collect(self, place: int, gradients: memoryview) -> float | None:
+        """Receive the gradients of a slice and return its loss; None if the slice has to be computed here."""
+
+
+class Leader(Protocol):
+    """The process that owns a training, as a peer sees it. An exception that a call raises ends the help."""
+
+    def state(self) -> bytes:
+        """Report that the network is built, and receive its state."""
+
+    def next_slice(self, weights: memoryview) -> Slice | None:
+        """Wait for a slice and the weights for it; None if there is nothing more to do."""
+
+    def send(self, loss: float, gradients: memoryview) -> None:
+        """Send what a slice contributes to the loss and the gradients of the batch."""
+
+
 class TrainingRequest(msgspec.Struct, frozen=True):
     """One individual to be trained and validated."""
 
@@ -140,6 +185,7 @@ class TrainingRequest(msgspec.Struct, frozen=True):
     recombination: str = ""  # how the weights of two parents are combined: a name from genepool.mutations.recombination
     checkpoint: bytes | None = None  # where an interrupted training of the same request continues
     budget: TrainingBudget = AS_CONFIGURED
+    peers: Peers | None = None  # processes to share the training with
 
 
 class Trained(NamedTuple):
@@ -152,6 +198,14 @@ class Evaluator(Protocol):
 
     def evaluate(self, request: TrainingRequest, observe: Observer = ignore) -> Trained:
         """Train and validate a network; one too large, diverging or out of memory is a result, not an exception."""
+
+
+@runtime_checkable
+class PeerEvaluator(Protocol):
+    """An evaluator that can also compute slices of a training that another process owns."""
+
+    def help(self, request: TrainingRequest, leader: Leader) -> None:
+        """Compute slices until the leader has no more; raise TrainingError if the network cannot be trained here."""
 
 
 Evaluators = Callable[[int], Evaluator]  # a version of the settings -> the evaluator of individuals born under it

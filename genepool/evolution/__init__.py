@@ -6,6 +6,8 @@ set_point        whether a step kills, reproduces or both
 reproduction     births: first individuals, children of one or two parents, copies
 child_limits     which children may be born
 training         one training as a worker runs it: weights in, checkpoints, result stored
+peers            the connections between the workers that share one training
+helper           helping with a training that another worker shares
 training_budget  how much of the experiment's budget one training gets
 budget           when an experiment is over
 departures       orphans, the reset of all weights, and the last part of the budget, for the best network alone
@@ -19,13 +21,13 @@ from genepool.evolution.escape import Escape, Intervention
 from genepool.evolution.reproduction import UNCHANGED, Breeding, Founder, Reproduction, mutated, recombined
 from genepool.evolution.selection import SELECTIONS, Pair, tournament
 from genepool.evolution.set_point import SET_POINTS, Decision, damped
-from genepool.evolution.training import Job, Surroundings, dna_of, training_budget_of
+from genepool.evolution.training import Job, Sharing, Surroundings, dna_of, training_budget_of
 from genepool.evolution.training_budget import TrainingBudgetRules
 from genepool.evolution.worker import Founders, Rules, Worker
 
 __all__ = [
-    "Worker", "Surroundings", "Job", "Rules", "Founders", "SELECTIONS", "Pair", "tournament", "SET_POINTS", "Decision",
-    "damped", "Breeding", "Founder", "Reproduction", "UNCHANGED", "mutated", "recombined", "dna_of", "ChildLimits",
+    "Worker", "Surroundings", "Sharing", "Job", "Rules", "Founders", "SELECTIONS", "Pair", "tournament", "SET_POINTS",
+    "Decision", "damped", "Breeding", "Founder", "Reproduction", "UNCHANGED", "mutated", "recombined", "dna_of", "ChildLimits",
     "child_limits_for", "TrainingBudgetRules", "training_budget_of", "FinalPhase", "Escape", "Intervention",
     "Budget", "BudgetUse", "Spending",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ tournament selects the parent, and one training of the best network uses all cor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -14,13 +15,14 @@ import msgspec
 from msgspec import Meta
 
 from genepool.errors import ConcurrencyError, InvalidDNAError, MissingLayerError, SettingsError
-from genepool.evaluation import Evaluators
+from genepool.evaluation import Evaluators, most_slices
 from genepool.evolution.budget import BudgetUse
 from genepool.evolution.selection import Pair
 from genepool.evolution.training import SHORTEST, Job, dna_of
 from genepool.population import Individual, Population, State
 
 if TYPE_CHECKING:
+    from genepool.evolution.helper import Helper
     from genepool.evolution.reproduction import Reproduction
 
 
@@ -34,12 +36,17 @@ class Orphans(NamedTuple):
 
     def handled(self, train: Callable[[Job], None]) -> bool:
         """Take over one orphan, if there is one that this worker can train."""
-        if not (orphans := self.population.orphans()) or not self._can_train(orphan := self.rng.choice(orphans)):
+        if (orphan := self.found()) is None:
             return False
         taken = self.population.take_over(orphan)
         if taken.state is State.TRAINING:  # otherwise too many attempts had failed before, and it was given up
             train(self._resumed(taken))
         return True
+
+    def found(self) -> Individual | None:
+        """Return an orphan that this worker can train."""
+        orphans = self.population.orphans()
+        return orphan if orphans and self._can_train(orphan := self.rng.choice(orphans)) else None
 
     def _can_train(self, orphan: Individual) -> bool:
         """Whether this worker has all plugins that its DNA and the settings of its birth name; if not, other workers
@@ -101,6 +108,9 @@ class FinalPhase(msgspec.Struct, frozen=True, kw_only=True):
 
     share: Annotated[float, Meta(ge=0, le=0.9)] = 0.0
     """Differs from the paper if it is not 0: the last share of the budget, in which only the best trains on."""
+    parallel: bool = False
+    """Differs from the paper if on: workers on CPUs share that training. Each computes a slice of at least 25 images of
+    every batch; a batch under 50 is not divided."""
 
     def has_begun(self, use: BudgetUse) -> bool:
         return use.fraction > 1.0 - self.share
@@ -111,16 +121,24 @@ class FinalPhase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FinalTraining:
-    """Trains copies of the best individual, each for all the time that is left. `threads`: see Surroundings."""
+    """Trains copies of the best individual, each for all the time that is left. `helper`: see Helper; None if trainings
+    are not shared. `threads`: see Surroundings."""
 
-    def __init__(self, reproduction: Reproduction, threads: int, sleep: Callable[[float], None]) -> None:
-        self._reproduction, self._threads, self._sleep = reproduction, threads, sleep
+    def __init__(
+        self, reproduction: Reproduction, helper: Helper | None, threads: int, sleep: Callable[[float], None]
+    ) -> None:
+        self._reproduction, self._helper, self._sleep = reproduction, helper, sleep
+        self._threads = 1 if helper else threads
         self._population, self._use = reproduction.population, reproduction.use
         self._phase = reproduction.rules.final_phase
 
     def handled(self, train: Callable[[Job], None]) -> bool:
         """Take the whole step if this is the final phase and an individual is alive."""
-        if not self._phase.has_begun(self._use) or not (ranking := self._ranking()):
+        if not self._phase.has_begun(self._use):
+            return False
+        if self._helper is not None and self._helper.helped():
+            return True
+        if not (ranking := self._ranking()):
             return False
         if self._can_begin():
             train(self._copy_of_best(ranking))
@@ -134,11 +152,18 @@ class FinalTraining:
         return sorted(alive, key=lambda individual: individual.fitness or 0.0, reverse=True)
 
     def _can_begin(self) -> bool:
-        if self._use.unit == "seconds" and self._use.left < SHORTEST:
+        in_seconds = self._use.unit == "seconds"
+        if in_seconds and self._use.left < SHORTEST:
             return False
-        if self._threads > 1 and self._phase.is_waiting(self._use):
-            return not any(individual.state is State.TRAINING for individual in self._population.snapshot())
+        if (self._threads > 1 or self._helper) and self._phase.is_waiting(self._use) and self._is_training():
+            return False
+        if self._helper is not None:
+            group = most_slices(self._reproduction.rules.training.batch)
+            return self._helper.may_lead(self._use.left if in_seconds else math.inf, group)
         return self._threads > 0
+
+    def _is_training(self) -> bool:
+        return any(individual.state is State.TRAINING for individual in self._population.snapshot())
 
     def _copy_of_best(self, ranking: list[Individual]) -> Job:
         best, worst = self._reproduction.parent(ranking[0]), ranking[-1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ from genepool.dna import DNA, decode
 from genepool.errors import ConcurrencyError, DataError, StepAbandoned, StorageError
 from genepool.evaluation import AS_CONFIGURED, Evaluators, Progress, Trained, TrainingBudget, TrainingRequest
 from genepool.evolution.budget import BudgetUse
+from genepool.evolution.peers import Peers
 from genepool.population import WEIGHTS, Birth, Checkpoint, Individual, Population
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,15 @@ class Job(NamedTuple):
     checkpoint: Checkpoint | None = None
 
 
+class Sharing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker reaches the others of its run, to share a training."""
+
+    number: int = 0
+    """Its number among them. The first of as many as can share a batch begins; the others wait for its invitation."""
+    address: str | None = None
+    """Where other machines reach this one; None: trainings are shared on this machine only."""
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The process around a worker: its time, its cores, and reasons to stop."""
 
@@ -41,6 +51,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     budget_use: Callable[[], BudgetUse] = BudgetUse
     final_phase_threads: int = 1
     """Threads for a training in the final phase; 0 if this worker leaves its core to one that has several."""
+    sharing: Sharing | None = None
+    """How this worker shares a training with others; None: it cannot."""
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
@@ -69,7 +81,8 @@ class Trainer:
         """FLOPs that this worker has executed, whatever became of them. Its heartbeats show them, so that those of a
         training that it does not finish are known too."""
 
-    def train(self, job: Job, checkpoint_every: float) -> None:
+    def train(self, job: Job, checkpoint_every: float, most_peers: int = 0) -> None:
+        """Train an individual and store its result; at most so many other workers may take part."""
         inherited = self._inherited(job)
         recombination = job.birth.mutations[0] if len(inherited) > 1 else ""
         checkpoint = job.checkpoint.data if job.checkpoint else None
@@ -78,7 +91,8 @@ class Trainer:
         evaluator = self.evaluator(job.birth.settings_version)
         before, monitor = self.flops, TrainingMonitor(self, job.individual, checkpoint_every)
         try:
-            trained = evaluator.evaluate(request, monitor)
+            with self._shared(job.individual, most_peers) as peers:
+                trained = evaluator.evaluate(msgspec.structs.replace(request, peers=peers), monitor)
             self.flops = before + trained.evaluation.executed
         except DataError as error:
             # The bytes are as they were written, but they are not weights. The parents have the same ones, which would
@@ -87,6 +101,26 @@ class Trainer:
                 self.population.quarantine(individual, "weights")
             raise ConcurrencyError(f"Individual {job.individual.id} has no usable weights: {error}") from error
         self.store(job, trained)
+
+    @contextmanager
+    def _shared(self, individual: Individual, most_peers: int) -> Iterator[Peers | None]:
+        """Invite other workers to a training while the context lasts. The invitation is in this worker's directory, so
+        that they find each other without a server."""
+        peers, sharing = None, self.surroundings.sharing
+        if sharing is not None and most_peers:
+            try:
+                peers = Peers(individual.id, most_peers, sharing.address)
+            except OSError as error:
+                log.warning("Other workers cannot take part in this training: %s.", error)
+        if peers is None:
+            yield None
+            return
+        try:
+            self.population.invite(msgspec.json.encode(peers.invitation))
+            yield peers
+        finally:
+            self.population.invite(None)
+            peers.close()
 
     def _inherited(self, job: Job) -> tuple[bytes, ...]:
         """Return the parents' weights as they were linked in; if they are damaged, the parents' own may be too."""

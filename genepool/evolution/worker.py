@@ -1,6 +1,7 @@
 """One worker: an endless loop of evolutionary steps on a population that it shares with other workers.
 
-Follows "Evolutionary Algorithm" in the paper and `evolve_population` in its supplement S1. Workers never communicate.
+Follows "Evolutionary Algorithm" in the paper and `evolve_population` in its supplement S1. Workers never communicate,
+except if they share the training of the final phase.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Literal
 import msgspec
 
 from genepool.errors import MissingLayerError, PopulationTooSmallError, StepAbandoned, StorageError, shown
-from genepool.evaluation import Evaluators, Limits, Training
+from genepool.evaluation import Evaluators, Limits, Training, most_slices
 from genepool.evolution.child_limits import ChildLimits
 from genepool.evolution.departures import FinalPhase, FinalTraining, Orphans
+from genepool.evolution.helper import Helper
 from genepool.evolution.reproduction import Breeding, Founder, Reproduction
 from genepool.evolution.selection import Selection, draw_pair, tournament
 from genepool.evolution.set_point import Decision, SetPoint, damped, floor
-from genepool.evolution.training import Job, Surroundings, Trainer
+from genepool.evolution.training import Job, StopRequested, Surroundings, Trainer
 from genepool.evolution.training_budget import TrainingBudgetRules
 from genepool.population import Population
 
@@ -70,6 +72,13 @@ class Worker:
         self._read_rules, self.rules = rules, rules()
         self._limits, self._founder = limits, founder
         self.trainer = Trainer(population, evaluator, surroundings, founder.weights if founder else None)
+        self._helper = Helper(
+            population,
+            evaluator,
+            number=surroundings.sharing.number if surroundings.sharing else 0,
+            clock=surroundings.clock,
+            tick=self._tick_while_helping,
+        )
         self._steps = 0
         self._reported: set[str] = set()
         self._is_founding = True
@@ -133,7 +142,23 @@ class Worker:
             self.surroundings.sleep(BUSY_PAUSE)
 
     def train(self, job: Job) -> None:
-        self.trainer.train(job, self.rules.training.checkpoint_every)
+        most_peers = 0
+        if self._shares_trainings() and self.rules.final_phase.has_begun(self.surroundings.budget_use()):
+            most_peers = most_slices(self.rules.training.batch) - 1
+        self.trainer.train(job, self.rules.training.checkpoint_every, most_peers)
+
+    def _shares_trainings(self) -> bool:
+        is_possible = self.surroundings.sharing is not None and most_slices(self.rules.training.batch) > 1
+        return is_possible and self.rules.final_phase.parallel
+
+    def _tick_while_helping(self) -> None:
+        """Send a heartbeat, and leave the training of another worker for a reason to stop or for an orphan."""
+        self._steps += 1
+        self.population.heartbeat("help", self._steps, self.trainer.flops)
+        if (reason := self.surroundings.reason_to_stop()) is not None:
+            raise StopRequested(reason)
+        if self._orphans().found() is not None:
+            raise StopRequested("an individual has lost its worker")
 
     def _report(self, missing: MissingLayerError) -> None:
         """Log once per kind that individuals are left to other workers."""
@@ -150,13 +175,17 @@ class Worker:
 
     def _departs_from_the_paper(self, reproduction: Reproduction) -> bool:
         """Whether this step was spent on something that the paper's algorithm does not have."""
-        if Orphans(self.population, self.rng, self.trainer.evaluator, self._report).handled(self.train):
+        if self._orphans().handled(self.train):
             return True
         if not self.rules.can_reproduce:
             self.surroundings.sleep(IDLE_PAUSE)
             return True
-        final = FinalTraining(reproduction, self.surroundings.final_phase_threads, self.surroundings.sleep)
+        helper = self._helper if self._shares_trainings() else None
+        final = FinalTraining(reproduction, helper, self.surroundings.final_phase_threads, self.surroundings.sleep)
         return final.handled(self.train)
+
+    def _orphans(self) -> Orphans:
+        return Orphans(self.population, self.rng, self.trainer.evaluator, self._report)
 
     def _lacks_founders(self) -> bool:
         """Whether the experiment still begins: "with a population of simple individuals" (the paper's text). It has

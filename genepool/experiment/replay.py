@@ -82,7 +82,7 @@ def _repeat(
 
 
 def _as_recorded(budget: TrainingBudget, evaluation: Evaluation) -> TrainingBudget:
-    budget = replace(budget, precision=evaluation.precision)
+    budget = replace(budget, precision=evaluation.precision, slices=evaluation.slices)
     if budget.race is not None:
         budget = replace(budget, race=replace(budget.race, verdict=evaluation.raced))
     return replace(budget, step_decisions=evaluation.step_decisions) if budget.seconds or budget.race else budget

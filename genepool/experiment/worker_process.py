@@ -11,7 +11,7 @@ import msgspec
 from genepool import __version__, registry
 from genepool import data as images  # which loads its parts when they are used
 from genepool.errors import EngineError
-from genepool.evolution import Surroundings
+from genepool.evolution import Sharing, Surroundings
 from genepool.experiment.experiment import Experiment
 from genepool.experiment.stopping import Accounts, SpentBy, StopCondition
 from genepool.population import Files
@@ -54,7 +54,12 @@ def run_worker(
     per_gpu = options.per_gpu or -(-options.pool_size // max(1, gpus(options.device)))
     evaluators = experiment.evaluators(data, options.device, options.number, options.memory, per_gpu)
     threads = final_phase_threads(options) if on_cores else 1
-    surroundings = Surroundings(reason_to_stop=condition, budget_use=condition.budget_use, final_phase_threads=threads)
+    surroundings = Surroundings(
+        reason_to_stop=condition,
+        budget_use=condition.budget_use,
+        final_phase_threads=threads,
+        sharing=Sharing(number=options.number, address=options.address) if on_cores else None,
+    )
     worker = experiment.worker(options.number, evaluators, surroundings, experiment.child_limits(data), condition.spent)
     try:
         reason = worker.run()

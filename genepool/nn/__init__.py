@@ -7,6 +7,7 @@ pruning         narrower networks that keep their function
 channel_choice  which channels a narrower network keeps
 batches         training batches
 trainer         the training of one network
+parallel        batches in slices, computed by several processes
 step_count      how many steps a training takes; the race against the parent
 optimiser       stochastic gradient descent; averaged weights
 final_test      the test images

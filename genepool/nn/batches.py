@@ -46,6 +46,7 @@ def mirror(pixels: NDArray[np.uint8], which: NDArray[np.bool_]) -> None:
     pixels[places] = torch.from_numpy(pixels[places]).flip(2).numpy()
 
 
+ALL = slice(None)
 Draw = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 """The random numbers of one pass through the images, or of a part of it: image, top and left of its crop, mirrored or
 not. A tuple, because a class with four named fields would take a hundredth of a small network's step."""
@@ -62,21 +63,22 @@ class Batches:
         self._normalise = Normaliser(data, device, self._size)
         self._windows = _windows(data, self._size)
         self._labels = np.asarray(data.train_labels, dtype=np.int64)
-        self._shape = (self._batch, *self._size, data.channels)
+        self._shape = (*self._size, data.channels)
         self._passes: dict[int, Draw] = {}
 
-    def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return the images and labels of a step; steps are numbered from 0."""
-        order, top, left, flip = self.drawn(step)
-        pixels = self._windows[order, top, left].reshape(self._shape)
+    def __call__(self, step: int, part: slice = ALL) -> tuple[Tensor, Tensor]:
+        """Return the images and labels of a step, or a part of them; steps are numbered from 0."""
+        order, top, left, flip = self.drawn(step, part)
+        pixels = self._windows[order, top, left].reshape(-1, *self._shape)
         if self._data.flip:
             mirror(pixels, flip)
         return self._normalise(pixels), torch.from_numpy(self._labels[order])
 
-    def drawn(self, step: int) -> Draw:
-        """Return the random numbers of a step."""
-        place, start = divmod(step * self._batch, len(self._labels))
-        stop = start + self._batch
+    def drawn(self, step: int, part: slice = ALL) -> Draw:
+        """Return the random numbers of a step, or of a part of it."""
+        place, begin = divmod(step * self._batch, len(self._labels))
+        first, last, _ = part.indices(self._batch)
+        start, stop = begin + first, begin + last
         order, top, left, flip = self._pass(place)
         if stop > len(order):  # the batch reaches into the next pass
             both = zip((order, top, left, flip), self._pass(place + 1), strict=True)
@@ -132,9 +134,9 @@ class ResidentBatches:
         self._rows = torch.arange(height, device=device)
         self._columns = torch.arange(width, device=device)
 
-    def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return the images and labels of a step; steps are numbered from 0."""
-        numbers = torch.from_numpy(np.stack(self._drawn.drawn(step)))
+    def __call__(self, step: int, part: slice = ALL) -> tuple[Tensor, Tensor]:
+        """Return the images and labels of a step, or a part of them; steps are numbered from 0."""
+        numbers = torch.from_numpy(np.stack(self._drawn.drawn(step, part)))
         order, top, left, flip = numbers.to(self._rows.device, non_blocking=True)
         rows, columns = self._rows + top[:, None], self._columns.expand(len(order), -1)
         if self._flip:

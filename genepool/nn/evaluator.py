@@ -29,6 +29,7 @@ from genepool.errors import ModelTooLargeError, TrainingError
 from genepool.evaluation import (
     SCHEDULES,
     Evaluation,
+    Leader,
     Limits,
     Objective,
     Observer,
@@ -80,24 +81,14 @@ class TorchEvaluator:
             extra = self._extra_memory(request, ledger.requirements.parameters)
             self._check_limits(ledger.requirements, ledger.size, extra)
             give_memory_back(beyond=PROCESS_MEMORY)
-            image = cropped(self._image, budget.crop)
-            ledger.training_requirements = ledger.requirements
-            if image != self._image:
-                ledger.training_requirements = requirements(dna, image, self._classes, self.training.batch)
-            model = self.unfold(dna, request.seed, image)
-            ledger.training = TrainingRun(
-                model,
-                self.data,
-                self._training(budget, ledger.training_requirements),
-                seed=request.seed,
-                device=self.device,
-                budget=budget,
-                measure=self._validate_partly,
-            )
+            ledger.training_requirements = self._requirements(request)
+            ledger.training = self._training_run(request, ledger.training_requirements)
+            model = ledger.training.model
             ledger.inheritance = self._inherit(model, request, ledger.training)
             if request.checkpoint is not None:
                 ledger.training.resume(request.checkpoint)
                 ledger.resumed = ledger.training.done
+            ledger.training.slicing.share(request.peers)
             with threads(budget.threads):
                 ledger.training.run(lambda progress: observe(progress._replace(flops=ledger.executed())))
                 final = self._for_full_images(model)
@@ -113,6 +104,40 @@ class TorchEvaluator:
                 raise
             return Trained(ledger.close(reason=reason), None)
         return Trained(ledger.close(accuracy=accuracy), weights)
+
+    def help(self, request: TrainingRequest, leader: Leader) -> None:
+        """See genepool.evaluation.PeerEvaluator."""
+        try:
+            needed = requirements(request.dna, self._image, self._classes, self.training.batch)
+            size = capacity(request.dna, self._image, self._classes)
+            self._check_limits(needed, size, self._extra_memory(request, needed.parameters))
+            give_memory_back(beyond=PROCESS_MEMORY)
+            self._training_run(request, self._requirements(request)).slicing.help(leader)
+        except TrainingError:
+            raise
+        except Exception as error:
+            if (reason := _reason(error, request.dna)) is None:
+                raise
+            raise TrainingError(reason) from error
+
+    def _requirements(self, request: TrainingRequest) -> Requirements:
+        """Return what the training needs, for the crops that it sees."""
+        image = cropped(self._image, request.budget.crop)
+        return requirements(request.dna, image, self._classes, self.training.batch)
+
+    def _training_run(self, request: TrainingRequest, needs: Requirements) -> TrainingRun:
+        image = cropped(self._image, request.budget.crop)
+        run = TrainingRun(
+            self.unfold(request.dna, request.seed, image),
+            self.data,
+            self._training(request.budget, needs),
+            seed=request.seed,
+            device=self.device,
+            budget=request.budget,
+            measure=self._validate_partly,
+        )
+        run.slicing.repeat(request.budget.slices)
+        return run
 
     def _extra_memory(self, request: TrainingRequest, parameters: int) -> int:
         """Return the bytes needed besides the network: initial weights, the order of the images, an average. A parent's
@@ -237,6 +262,7 @@ class _Ledger:
             step_seconds=self.training.step_seconds if self.training else 0.0,
             precision=self.training.precision.name if self.training else "",
             step_decisions=tuple(self.training.step_count.decisions) if self.training else (),
+            slices=tuple(self.training.slicing.decisions) if self.training else (),
             raced=self.training.race.verdict if self.training else None,
             look=self.training.race.look if self.training else None,
         )

@@ -87,10 +87,22 @@ class MovingVariances:
 
     def __init__(self, model: Model, batch: int) -> None:
         sizes = shapes(model.dna, model.image).vertices
-        values = {name: batch * size.height * size.width for name, size in sizes.items()}
         layers = model.normalisations()
         self._variances: list[Tensor] = [layer.running_var for layer in layers.values()]
-        self._factors = [values[name] / max(1, values[name] - 1) for name in layers]
+        self._places = [sizes[name].height * sizes[name].width for name in layers]
+        self.resume(batch)
+
+    def resume(self, batch: int) -> None:
+        """Set the number of images that one process computes statistics of; the variances belong to it already."""
+        self._batch, values = batch, [batch * places for places in self._places]
+        self._factors = [value / max(1, value - 1) for value in values]
+
+    def change(self, batch: int) -> None:
+        """The same, for variances that belong to the former number."""
+        if batch != self._batch:
+            self.to_biased()
+            self.resume(batch)
+            self.to_unbiased()
 
     def to_unbiased(self) -> None:
         """Call this before the first step."""

@@ -14,10 +14,11 @@ from genepool.data import Dataset
 from genepool.dna import cropped
 from genepool.errors import DataError, DivergedError
 from genepool.evaluation import AS_CONFIGURED, SCHEDULES, Observer, Progress, Training, TrainingBudget
-from genepool.nn.batches import batches_for
+from genepool.nn.batches import ALL, batches_for
 from genepool.nn.device import Precision, is_mixed
 from genepool.nn.model import Model
 from genepool.nn.optimiser import BATCHES, SGD, MovingVariances, TailAverage, find_statistics
+from genepool.nn.parallel import Gradients, Slicing
 from genepool.nn.step_count import RaceRun, StepCount
 from genepool.nn.weights import from_bytes, to_bytes
 
@@ -45,7 +46,8 @@ class TrainingRun:
     ) -> None:
         self.model, self.settings = model.train(), settings
         self.step_count = StepCount(budget, settings.steps)
-        self._variances = MovingVariances(model, min(settings.batch, len(data.train_labels)))
+        self._batch = min(settings.batch, len(data.train_labels))
+        self._variances = MovingVariances(model, self._batch)
         self.race = RaceRun(budget.race, self.step_count, lambda: self._measured(measure))
         self.done = 0
         self.stepping = 0.0
@@ -59,6 +61,7 @@ class TrainingRun:
         # The classifier is always computed in float32: alone, it gains nothing from mixed precision.
         gains = any(edge.has_weights for edge in model.dna.edges)
         self.precision = Precision(device, mixed=gains and is_mixed(settings.precision, device, model.dna))
+        self.slicing = Slicing(self._gradients, model, self._variances, self._batch, self.precision.name)
         self._peak = model.dna.learning_rate * budget.learning_rate_factor
         self._schedule = SCHEDULES.get(settings.schedule)
         self._optimiser = SGD(
@@ -107,6 +110,7 @@ class TrainingRun:
 
     def _apply_average(self) -> None:
         """Replace the last weights by the average, with statistics from the batches that would come next."""
+        self._variances.change(self._batch)
         self._average.apply()
         coming = (self._batches(step)[0] for step in range(self.done, self.done + BATCHES))
         self.batches_after_last_step = find_statistics(self.model, coming)
@@ -115,18 +119,24 @@ class TrainingRun:
         """Train on one batch and return the loss before the update, on the device."""
         if not self.done:
             self._variances.to_unbiased()
-        images, labels = self._batches(self.done)  # (batch, channels, height, width), (batch,)
-        if self.precision.mixed:
-            with self.precision.autocast():
-                loss = self._loss(images, labels)
-        else:
-            loss = self._loss(images, labels)
-        gradients = self.precision.gradients(loss, self._optimiser.parameters)
+        loss, gradients = self.slicing.gradients(self.done)
         if gradients is not None:
             self._optimiser.learning_rate = self._peak * self._schedule(self.done, self.step_count.steps)
             self._optimiser.step(gradients)
         self.done += 1
         return loss
+
+    def _gradients(self, step: int, part: slice = ALL) -> tuple[Tensor, Gradients | None]:
+        """Return what a part of a batch contributes to its loss and gradients."""
+        images, labels = self._batches(step, part)  # (images, channels, height, width), (images,)
+        if self.precision.mixed:
+            with self.precision.autocast():
+                loss = self._loss(images, labels)
+        else:
+            loss = self._loss(images, labels)
+        if len(labels) < self._batch:
+            loss = loss * (len(labels) / self._batch)
+        return loss, self.precision.gradients(loss, self._optimiser.parameters)
 
     def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
         # `forward` directly: looking for the module's hooks takes longer than a small network's layer.
@@ -138,7 +148,7 @@ class TrainingRun:
         tensors |= {f"velocity.{i}": tensor for i, tensor in enumerate(self._optimiser.velocity)}
         if (scale := self.precision.state()) is not None:
             tensors["scale"] = scale
-        tensors |= self._average.state() | self.race.state()
+        tensors |= self._average.state() | self.race.state() | self.slicing.state()
         tensors["losses"] = torch.tensor([(self.done, 0.0), *self.losses], dtype=torch.float64)
         counted = [(self.step_count.steps, self.step_count.elapsed), *self.step_count.decisions]
         tensors["step_count"] = torch.tensor(counted, dtype=torch.float64)
@@ -159,6 +169,7 @@ class TrainingRun:
                     self.precision.resume(tensors["scale"])
                 self._average.resume(tensors)
             self.race.resume(tensors)
+            self.slicing.resume(tensors)
         except (KeyError, IndexError, ValueError, TypeError, RuntimeError) as error:
             raise DataError(f"the checkpoint does not belong to this network: {error}.") from None
         self.done = int(done)

@@ -162,6 +162,15 @@ class Population(PopulationView):
         """Show that the caller makes progress. The training loop calls this often, and the worker between steps.
         `flops` is what the caller has executed in its life, finished or not."""
 
+    def invite(self, invitation: bytes | None) -> None:
+        """Show other workers how to share the caller's training, or stop showing it. A store without this feature
+        ignores it."""
+        return
+
+    def invitation(self, individual: Individual) -> bytes | None:
+        """Return what the worker that trains this individual shows to the others, if anything."""
+        return None
+
     def close(self) -> None:
         """Release open files."""
         return

@@ -52,7 +52,7 @@ PRESETS: dict[str, Settings] = {
             steps=500, inheritance="preserving", schedule="linear", nesterov=True, smoothing=0.1, precision="auto"
         ),
         training_budget=TrainingBudgetRules(share=0.05, first_share=0.02),
-        final_phase=FinalPhase(share=0.4),
+        final_phase=FinalPhase(share=0.4, parallel=True),
         limits=Limits(parameters=100_000_000, memory=4 * 2**30, child_steps=400, redraw=True),
         budget=Budget(time=120.0),
     ),
@@ -73,7 +73,7 @@ PRESETS: dict[str, Settings] = {
             precision="auto",
         ),
         training_budget=TrainingBudgetRules(share=0.05, first_share=0.05, min_steps=5),
-        final_phase=FinalPhase(share=0.8),
+        final_phase=FinalPhase(share=0.8, parallel=True),
         limits=Limits(redraw=True),
         budget=Budget(time=600.0),
     ),

@@ -73,6 +73,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 1
     # Workers that share this machine's cores; in the final phase most of them leave theirs to one worker.
     pool_size: int = 1
+    address: str | None = None  # where other machines reach this one; None: workers of one machine only share trainings
     per_gpu: int | None = None  # workers that share one GPU; None: the pool's workers are spread evenly over the GPUs
     parent: int | None = None  # the worker stops when this process is gone
     plugins: tuple[str, ...] = ()  # modules and files to load first

@@ -26,7 +26,7 @@ from genepool.population.directory.survey import Survey
 from genepool.population.directory.view import DirectoryView
 from genepool.population.directory.workers import WorkerDirectory
 from genepool.population.directory.writer import Writer, make_result
-from genepool.population.individual import STRIKES, Birth, Census, Checkpoint, Fossil, Individual, Result, State
+from genepool.population.individual import FREE, STRIKES, Birth, Census, Checkpoint, Fossil, Individual, Result, State
 
 _ENDS = {State.DEAD: "kill", State.FAILED: "fail", State.QUARANTINED: "quarantine"}
 
@@ -255,6 +255,12 @@ class DirectoryPopulation(DirectoryView, Population):
 
     def heartbeat(self, phase: str, step: int, flops: int = 0) -> None:
         self._worker.heartbeat(phase, step, flops)
+
+    def invite(self, invitation: bytes | None) -> None:
+        self._worker.invite(invitation)
+
+    def invitation(self, individual: Individual) -> bytes | None:
+        return self.worker(individual.owner).invitation() if individual.owner != FREE else None
 
     def close(self) -> None:
         self._writer.close()

@@ -21,7 +21,7 @@ from genepool.population.directory.files import Files
 from genepool.population.directory.log import Archive, EventLog
 from genepool.population.individual import FREE, Individual, State
 
-HEARTBEAT, INFO = "heartbeat", "info.json"
+HEARTBEAT, INFO, INVITATION = "heartbeat", "info.json", "invitation.json"
 HEARTBEATS_PER_LEASE = 20
 """The highest rate of heartbeats: the default lease has room for five lost ones and two one-minute caches."""
 _HEARTBEAT_BYTES, _INFO_BYTES = 64, 4096
@@ -114,6 +114,12 @@ class WorkerFiles:
         except (OSError, msgspec.MsgspecError):
             return None
 
+    def invitation(self) -> bytes | None:
+        try:
+            return self._files.load(f"{self._directory}/{INVITATION}", _INFO_BYTES)
+        except OSError:
+            return None
+
 
 class WorkerDirectory:
     """The directory of this process's worker, and its view of the other workers."""
@@ -161,6 +167,15 @@ class WorkerDirectory:
             with contextlib.suppress(OSError):
                 self._files.overwrite(f"{self._directory}/{HEARTBEAT}", value)
                 self._timer.written(self._files.monotonic())
+
+    def invite(self, invitation: bytes | None) -> None:
+        """Write or remove the invitation to this worker's training; without one, it is trained alone."""
+        path = f"{self._directory}/{INVITATION}"
+        with contextlib.suppress(OSError):
+            if invitation is None:
+                self._files.remove(path)
+            else:
+                self._files.overwrite(path, invitation)
 
     def _read_heartbeat(self, who: str) -> bytes:
         try:

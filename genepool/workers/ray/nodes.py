@@ -45,6 +45,13 @@ def join(address: str | None) -> Ray:
     return ray
 
 
+def address_of_node(ray: Ray) -> str | None:
+    """Return where other nodes reach this one; None if there are none, so that nothing listens to the network."""
+    from ray.util import get_node_ip_address
+
+    return str(get_node_ip_address()) if sum(node["Alive"] for node in ray.nodes()) > 1 else None
+
+
 def is_joined() -> bool:
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())

@@ -17,7 +17,17 @@ from genepool.errors import EngineError, GenepoolError, PopulationFormatError, S
 from genepool.population import ServedFiles
 from genepool.workers import RESERVE, PoolOptions, RayOptions, WorkerFunctions, WorkerOptions, WorkerPool
 from genepool.workers.pool import allowance, on_ray
-from genepool.workers.ray.nodes import Ray, check_images, check_nodes, here, is_joined, join, pinned, places
+from genepool.workers.ray.nodes import (
+    Ray,
+    address_of_node,
+    check_images,
+    check_nodes,
+    here,
+    is_joined,
+    join,
+    pinned,
+    places,
+)
 from genepool.workers.ray.service import ServiceConnection, Starts, serve
 
 PAUSE = 30.0  # seconds before a worker that could not use the store is started again
@@ -224,7 +234,8 @@ def _run_worker(run: Any, given: Given, entry: tuple[int, Any], service: Any, im
     starts.add.remote(serial, node)
     logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(options.threads)
-    options = msgspec.structs.replace(options, memory=_memory(ray, node, resources, options.memory))
+    memory, address = _memory(ray, node, resources, options.memory), address_of_node(ray)
+    options = msgspec.structs.replace(options, memory=memory, address=address)
     if service is None:
         return run(options)
     connection = ServiceConnection(ray, service)
