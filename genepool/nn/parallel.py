@@ -115,7 +115,8 @@ class Slicing:
         buffers = list(self._model.buffers())
         before = [buffer.clone() for buffer in buffers]
         yield
-        torch._foreach_copy_(buffers, before)
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.copy_(value)
 
     @property
     def _parameters(self) -> list[Tensor]:
