@@ -28,6 +28,6 @@ from genepool.evolution.worker import Founders, Rules, Worker
 __all__ = [
     "Worker", "Surroundings", "Sharing", "Job", "Rules", "Founders", "SELECTIONS", "Pair", "tournament", "SET_POINTS",
     "Decision", "damped", "Breeding", "Founder", "Reproduction", "UNCHANGED", "mutated", "recombined", "dna_of",
-    "ChildLimits", "child_limits_for", "TrainingBudgetRules", "training_budget_of", "FinalPhase", "Escape", "Intervention",
-    "Budget", "BudgetUse", "Spending",
+    "ChildLimits", "child_limits_for", "TrainingBudgetRules", "training_budget_of", "FinalPhase", "Escape",
+    "Intervention", "Budget", "BudgetUse", "Spending",
 ]  # fmt: skip
