@@ -15,11 +15,6 @@ from genepool.errors import DataError
 if TYPE_CHECKING:
     from genepool.testing.simulation import Outcome
 
-SETTINGS = ((250, 1_000), (10_000, 40_000))  # workers and population: the paper's, and forty times as many
-CURVE = tuple((workers, 4 * workers) for workers in (10, 100, 250, 1_000, 10_000))
-TURNOVERS = 25
-"""The most individuals per place of the population on the curve: small clusters would evolve far larger networks."""
-
 
 @click.group()
 def bench() -> None:
@@ -29,20 +24,22 @@ def bench() -> None:
 @bench.command()
 @DATA_DIR
 @click.option("--quick", "--short", is_flag=True, help="Fewer and shorter measurements: under a minute.")
+@click.option("--parallel", is_flag=True, help="Only a training that two processes share, against one process.")
 @click.option("--repetitions", default=3, show_default=True, type=POSITIVE)
 @click.option("--out", default="bench-training.json", show_default=True, type=FILE, help="File for all figures.")
 @JSON
-def training(data_dir: Path | None, quick: bool, repetitions: int, out: Path, as_json: bool) -> None:
+def training(data_dir: Path | None, parallel: bool, out: Path, as_json: bool, **given: Any) -> None:
     """Compare training with a baseline, a hand-tuned loop and the CPU's limit, on CIFAR-10, in one run."""
     from genepool.data import SOURCES, require_writable
+    from genepool.testing.bench.parallel import shared
     from genepool.testing.bench.training import Benchmark
 
-    found = SOURCES.get("cifar-10").find(data_dir)  # type: ignore[misc]
+    found = "" if parallel else SOURCES.get("cifar-10").find(data_dir)  # type: ignore[misc]
     if found is None:
         raise DataError("CIFAR-10 is not on this machine; run `genepool data fetch cifar-10` or give --data-dir.")
     require_writable(out)
-    progress = lambda text: click.echo(text, err=True)  # noqa: E731
-    results = Benchmark(Path(found), repetitions=repetitions, quick=quick, progress=progress).run()
+    given["progress"] = lambda text: click.echo(text, err=True)
+    results = shared(**given) if parallel else Benchmark(Path(found), **given).run()
     out.write_text(json_text(results))
     click.echo(json_text(results) if as_json else _page(results, out))
 
@@ -55,8 +52,8 @@ def _page(results: dict[str, Any], out: Path) -> str:
     lines = [table(["against", "ratio", "bar", ""], rows), ""]
     kernels = {name.removeprefix("kernels "): share for name, share in results["medians"].items() if "kernels" in name}
     listed = ", ".join(f"{name} {share:.2f}" for name, share in kernels.items())
-    lines += [f"torch's convolutions alone, relative to the matrix multiplication: {listed}"]
-    if results["mixed"]:
+    lines += [f"torch's convolutions alone, relative to the matrix multiplication: {listed}"] if kernels else []
+    if results["mixed"] and kernels:
         lines += [f"trained in bfloat16, which is faster on this CPU; {_in_float32(results['medians'])}"]
     if facts := results["accuracy"]:
         lines += [
@@ -117,7 +114,7 @@ def scale(
 ) -> None:
     """Simulate a cluster in virtual time: the real worker code on a population in memory, with simulated training."""
     from genepool.evolution import SET_POINTS, Rules
-    from genepool.testing.simulation import Cluster, Landscape
+    from genepool.testing.simulation import CURVE, SETTINGS, TURNOVERS, Cluster, Landscape
 
     rule, landscape = SET_POINTS.get(options["set_point"]), Landscape(steps=options["steps"])
     outcomes = []

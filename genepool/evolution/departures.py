@@ -1,7 +1,7 @@
 """What real runs need besides the paper's step: orphans, the reset of all weights, and the final phase.
 
 Differs from the paper, where evolution goes on to the end: in the final phase, the last part of the budget, no
-tournament selects the parent, and one training of the best network uses all cores of a machine.
+tournament selects the parent, and one training of the best network uses several cores.
 """
 
 from __future__ import annotations

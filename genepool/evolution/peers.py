@@ -175,6 +175,12 @@ class Peers:
 
     # -- in the training's thread --------------------------------------------------------------------------------------
 
+    @property
+    def waiting(self) -> int:
+        """The number of peers that will take part from the next step on."""
+        with self._lock:
+            return len(self._new)
+
     def begin(self, step: int, weights: Callable[[], memoryview], state: Callable[[], bytes]) -> int:
         if not (self._links or self._new):
             return 1

@@ -18,6 +18,11 @@ from genepool.evaluation import Evaluation, Evaluator, Trained
 from genepool.evolution import Job, Rules, Surroundings, Worker
 from genepool.population import MemoryPopulation, MemoryStore
 
+SETTINGS = ((250, 1_000), (10_000, 40_000))  # workers and population: the paper's, and forty times as many
+CURVE = tuple((workers, 4 * workers) for workers in (10, 100, 250, 1_000, 10_000))
+TURNOVERS = 25
+"""The most individuals per place of the population on the curve: small clusters would evolve far larger networks."""
+
 
 class Landscape(msgspec.Struct, frozen=True, kw_only=True):
     """A data set, a machine and a recipe, as far as the duration and the fitness depend on them."""

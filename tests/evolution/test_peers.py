@@ -73,7 +73,7 @@ def leader(most=2):
 
 def joined(peers, count):
     """Whether so many peers are ready for the next step."""
-    return lambda: len(peers._new) + len(peers._links) >= count
+    return lambda: peers.waiting + len(peers._links) >= count
 
 
 def replayed(trained, steps=60):
