@@ -120,7 +120,9 @@ class Helper:
         known.lost_since = None
         try:
             evaluator.help(request, membership)
-        except (TrainingError, DataError, OSError, msgspec.MsgspecError) as error:
+        except OSError as error:  # the usual end: the training is over, or this worker was too slow
+            log.debug("the connection to the leader of %s ended: %s", offer.individual.id, error)
+        except (TrainingError, DataError, msgspec.MsgspecError) as error:
             log.warning("This worker takes no part in the training of %s: %s", offer.individual.id, error)
         finally:
             membership.close()

@@ -18,8 +18,8 @@ import torch
 from genepool.analysis import Row
 from genepool.data import prepare
 from genepool.dna import requirements
-from genepool.evaluation import TrainingBudget, TrainingRequest
 from genepool.experiment import Experiment
+from genepool.experiment.replay import replay
 from genepool.experiment.start import Start
 from genepool.settings import changed, override, preset
 from tests.support.networks import chain, conv
@@ -101,18 +101,20 @@ def shared(directory: Path) -> list[Row]:
     return [row for row in finished(directory).values() if row.evaluation.slices]
 
 
+def slices_changed(row: Row) -> int:
+    return len(row.evaluation.slices)
+
+
 def assert_repeats(made: Experiment, row: Row) -> None:
-    """One process computes the same weights from the record."""
+    """One process that repeats the lineage computes the same weights."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    [parent] = row.birth.parents
-    inherited = made.view().weights(made.history().rows[parent].individual)
-    evaluator = made.evaluators(prepare(made.source()), "cpu")(row.birth.settings_version)
-    budget = TrainingBudget(slices=row.evaluation.slices)
-    again = evaluator.evaluate(TrainingRequest(row.dna, row.birth.training_seed, (inherited,), budget=budget))
+    evaluators = made.evaluators(prepare(made.source()), "cpu")
+    *_, last = replay(made, made.history(), row.id, evaluators)
     torch.set_num_threads(before)
-    assert again.weights == made.view().weights(row.individual)
-    assert again.evaluation.flops == row.evaluation.flops
+    assert last.agrees
+    assert last.trained.weights == made.view().weights(row.individual)
+    assert last.trained.evaluation.flops == row.evaluation.flops
 
 
 @pytest.mark.parametrize("blows", [2, pytest.param(20, marks=pytest.mark.thorough)])
@@ -141,7 +143,8 @@ def test_a_peer_killed_at_random_moments_does_not_disturb_the_training(blows: in
         assert workers.send(1 - peer, signal.SIGTERM) == 0
     assert {row.evaluation.steps for row in finished(directory).values()} == {steps}
     assert not [row for row in made.history().rows.values() if row.state.name == "FAILED"]
-    assert_repeats(made, max(shared(directory), key=lambda row: len(row.evaluation.slices)))
+    alive = {row.id for row in made.population()}
+    assert_repeats(made, max((row for row in shared(directory) if row.id in alive), key=slices_changed))
     assert_sound(directory)
 
 
