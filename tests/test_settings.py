@@ -185,8 +185,8 @@ def test_a_name_without_its_section_is_refused_with_the_right_one(old, new):
     assert new in FIELDS
 
 
-def test_there_are_64_settings():
-    assert len(FIELDS) == sum(len(struct.__struct_fields__) for struct in SECTIONS.values()) == 64
+def test_there_are_65_settings():
+    assert len(FIELDS) == sum(len(struct.__struct_fields__) for struct in SECTIONS.values()) == 65
 
 
 def test_a_toml_file_has_a_table_per_section(tmp_path):

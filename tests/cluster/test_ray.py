@@ -15,12 +15,15 @@ import pytest
 
 from genepool.dashboard import export
 from genepool.data import prepare
+from genepool.dna import Shape, initial, requirements
 from genepool.experiment import Experiment
+from genepool.experiment.replay import replay
+from genepool.settings import changed, override, preset
 from tests.cluster.conftest import TOKEN
 from tests.support.dashboards import Client
 from tests.support.processes import assert_sound, finished, genepool, steps_done, training
 from tests.support.ray_processes import children, doing, kill_hard, raylet_of
-from tests.support.ray_runs import PATIENCE, Run, RunInATerminal
+from tests.support.ray_runs import PATIENCE, SMALL, Run, RunInATerminal
 
 WORKERS = 3
 PAGE = ("--dashboard",) if (export.FOLDER / "page.js").exists() else ()
@@ -147,3 +150,47 @@ def test_a_bug_in_a_worker_ends_the_run_with_its_message(cluster, tmp_path, monk
         assert run.process.wait(PATIENCE) == 2
     assert re.search(r"\nError: Worker \d failed with ZeroDivisionError: a loose screw; .*\n$", "\n" + run.text())
     assert "Traceback" not in run.text()
+
+
+class ContinuedRun(Run):
+    """A run of an experiment that exists, with its own settings."""
+
+    def _start(self, words: list[str], said: object, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        return super()._start([word for word in words if word not in map(str, SMALL)], said, environment)
+
+
+def shared_experiment(directory: Path, steps: int) -> Experiment:
+    """Two individuals are trained first; then comes the final phase."""
+    settings = override(
+        preset("laptop"),
+        [
+            *(f"training.steps={steps}", "training.batch=100", "training_budget.share=none", "budget.time=none"),
+            *("population.lease=3", "final_phase.share=0.9", "training.precision=float32", "limits.child_steps=none"),
+        ],
+    )
+    settings = changed(settings, {"breeding.odds": {"alter-learning-rate": 1.0}})
+    flops = 20 * steps * requirements(initial(), Shape(28, 28, 1), 10, 100).training.total
+    return Experiment.create(directory, changed(settings, {"budget.flops": float(flops)}))
+
+
+@pytest.mark.parametrize("way", ["shared", "served"])
+def test_the_final_phase_is_shared_over_nodes(way, cluster, tmp_path):
+    """By the workers of four nodes, which reach each other at their nodes' addresses."""
+    directory, steps, fourth = tmp_path / "e", 20_000, cluster.add_node(num_cpus=1)
+    experiment = shared_experiment(directory, steps)
+    served = ("--serve-population",) if way == "served" else ()
+    try:
+        with ContinuedRun(directory, cluster.address, "--workers", 4, *served) as run:
+            run.wait_until(lambda: any(row.evaluation.slices for row in finished(directory).values()))
+            run.process.send_signal(signal.SIGTERM)
+            run.end()
+    finally:
+        cluster.remove_node(fourth)
+    first, *_ = shared = [row for row in finished(directory).values() if row.evaluation.slices]
+    assert max(slices for row in shared for _, slices in row.evaluation.slices) > 1
+    assert {row.evaluation.steps for row in shared} == {steps}
+    evaluators = experiment.evaluators(prepare(experiment.source()), "cpu")
+    *_, last = replay(experiment, experiment.history(), first.id, evaluators)
+    assert last.agrees
+    assert last.trained.evaluation.slices == first.evaluation.slices
+    assert_sound(directory)

@@ -1,9 +1,10 @@
 """The budget of each training, and the final phase."""
 
 import pytest
+from msgspec.structs import replace
 
 from genepool.dna import Shape, StepTime, modest, step_time
-from genepool.evaluation import Limits, Race, TrainingBudget
+from genepool.evaluation import Limits, Race, Training, TrainingBudget
 from genepool.evolution import (
     Breeding,
     Budget,
@@ -11,11 +12,13 @@ from genepool.evolution import (
     ChildLimits,
     FinalPhase,
     Rules,
+    Sharing,
     Spending,
     TrainingBudgetRules,
     dna_of,
     training_budget_of,
 )
+from genepool.evolution.helper import INVITATION_WAIT
 from genepool.population import State
 from tests.evolution.conftest import next_job
 
@@ -216,3 +219,31 @@ def test_growth_begins_on_images_that_are_too_large_for_the_time(world):
 
 def alive(worker):
     return [individual for individual in worker.population.snapshot() if individual.state is State.ALIVE]
+
+
+def in_the_final_phase(world, number, parallel=True, batch=50, **more):
+    """A worker that can share trainings."""
+    phase = replace(FINAL, parallel=parallel)
+    training = Training(batch=batch)
+    world.rules = Rules(population_size=8, training_budget=RULES, final_phase=phase, training=training)
+    return world.worker(budget_use=lambda: used(0.9), sharing=Sharing(number=number), **more)
+
+
+def test_workers_that_can_share_a_training_wait_for_the_invitation_of_the_first(world):
+    world.worker(reason_to_stop=world.trainings(30)).run()
+    second = in_the_final_phase(world, 1)
+    assert next_job(second) is None and world.slept.pop() > 0
+    first = next_job(in_the_final_phase(world, 2))
+    assert training_budget_of(first.birth).threads == 0
+    assert next_job(second) is None
+    world.clock.advance(INVITATION_WAIT)
+    assert next_job(second) is not None  # nobody has invited it
+
+
+@pytest.mark.parametrize(("parallel", "batch"), [(False, 50), (True, 32)])
+def test_without_slices_one_worker_has_the_threads_of_all(world, parallel, batch):
+    world.worker(reason_to_stop=world.trainings(30)).run()
+    resting = in_the_final_phase(world, 1, parallel, batch, final_phase_threads=0)
+    assert next_job(resting) is None
+    job = next_job(in_the_final_phase(world, 0, parallel, batch, final_phase_threads=2))
+    assert training_budget_of(job.birth).threads == 2
