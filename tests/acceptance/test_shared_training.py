@@ -120,7 +120,7 @@ def assert_repeats(made: Experiment, row: Row) -> None:
 @pytest.mark.parametrize("blows", [2, pytest.param(20, marks=pytest.mark.thorough)])
 def test_a_peer_killed_at_random_moments_does_not_disturb_the_training(blows: int, tmp_path: Path) -> None:
     directory, steps, rng = tmp_path / "e", 300, Random(1)
-    made = shared_experiment(directory, steps, trainings=40 if blows > 5 else 20)
+    made = shared_experiment(directory, steps, trainings=100 if blows > 5 else 20)
     known: dict[str, float | None] = {}
     with two_workers(directory) as workers:
         for _ in range(blows):

@@ -12,7 +12,10 @@ from tests.support.in_process import genepool
 
 def test_a_label_names_the_preset_and_all_departures():
     plan = read_plan("repeatability")
-    for name in departures(PRESETS["laptop"]).keys() - {"final_phase.share"}:  # which this plan switches off
+    for name in departures(PRESETS["laptop"]).keys() - {
+        "final_phase.share",
+        "final_phase.parallel",
+    }:  # which it switches off
         assert f"{name}=" in plan.label()
     assert "fashion-mini, preset laptop" in plan.label() and "final_phase" not in plan.label()
     faithful = msgspec.structs.replace(plan, preset="faithful")
