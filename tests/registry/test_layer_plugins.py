@@ -255,7 +255,7 @@ def test_a_worker_without_the_plugin_says_so_once_and_leaves_them(gates, tmp_pat
 def test_a_worker_with_an_older_version_of_the_plugin_leaves_them_too(gates, tmp_path):
     """It used to put healthy individuals into quarantine, because it could not read their DNA."""
     directory, newer = shutil.copytree(gates, tmp_path / "gates"), tmp_path / "spatial_gate_layer.py"
-    text = EXAMPLE.read_text().replace('    SYMBOL = "SG"', '    reach: float\n    SYMBOL = "SG"')
+    text = EXAMPLE.read_text().replace('    SYMBOL = "SG"', '    reach: float = 1.0\n    SYMBOL = "SG"')
     newer.write_text(text.replace("SpatialGate(id=", "SpatialGate(reach=2.0, id="))
     dna = tmp_path / "newer.json"
     first = _file(tmp_path, encode(initial()))
@@ -266,7 +266,9 @@ def test_a_worker_with_an_older_version_of_the_plugin_leaves_them_too(gates, tmp
     done("run", directory, "--individuals", 18, "--set", "population.size=8", "--plugin", newer)
     has_newer = {row.id for row in Experiment.open(directory).history().rows.values() if '"reach"' in encode(row.dna)}
     assert has_newer
-    done("set", directory, "budget.individuals=22")
+    done("set", directory, "budget.individuals=none", "breeding.odds.identity=1")
+    done("migrate", _plain(tmp_path), directory, "--best", 3)  # so that it has something to do
+    done("set", directory, f"budget.individuals={Experiment.open(directory).history().spending().individuals + 4}")
     result = process("worker", directory, "--number", 7, "--plugin", EXAMPLE, timeout=PATIENCE)
     assert result.returncode == 0, result.stderr
     assert not list((directory / "quarantine").iterdir())
