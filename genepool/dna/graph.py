@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr, replace
 
 from genepool.dna.topology import topological_order
 from genepool.dna.validation import check, usual_order
-from genepool.layers import Conv, Edge, Layer, Vertex, is_missing, label_of, missing_error
+from genepool.layers import Conv, Edge, Layer, Vertex, label_of, missing_among, missing_error
 
 
 def rates_label(learning_rate: float, body_rate: float) -> str:
@@ -122,7 +122,7 @@ class DNA(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def missing_kinds(self) -> tuple[str, ...]:
         """The kinds of its layers that this process lacks."""
-        return tuple(sorted({layer.type for layer in self.layers if is_missing(layer)}))
+        return missing_among(self.layers)
 
     def require_kinds(self) -> None:
         """Raise MissingLayerError if this process lacks a kind."""

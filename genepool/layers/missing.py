@@ -66,8 +66,18 @@ def missing_error(kinds: Sequence[str]) -> MissingLayerError:
     )
 
 
+_PLACEHOLDERS = frozenset({MissingEdge, MissingVertex})
+
+
 def is_missing(layer: Layer) -> bool:
-    return isinstance(layer, MissingEdge | MissingVertex)
+    return type(layer) in _PLACEHOLDERS
+
+
+def missing_among(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The kinds of those layers that are placeholders. Every birth asks twice, and hardly any network has one."""
+    if _PLACEHOLDERS.isdisjoint(map(type, layers)):
+        return ()
+    return tuple(sorted({layer.type for layer in layers if is_missing(layer)}))
 
 
 def is_convolution(kind: str) -> bool:
