@@ -82,8 +82,8 @@ __all__ = [
     "NormalisedActivation", "BatchNorm", "BatchNormRelu6", "BatchNormSilu", "BatchNormGelu", "BatchNormHardSwish",
     "Activation", "Rectifier", "Relu", "Relu6", "Silu", "Gelu", "HardSwish", "Affine", "SqueezeExcitation",
     # kinds that this process lacks
-    "MissingEdge", "MissingVertex", "is_missing", "missing_among", "is_convolution", "missing_error", "with_placeholders",
-    "written",
+    "MissingEdge", "MissingVertex", "is_missing", "missing_among", "is_convolution", "missing_error",
+    "with_placeholders", "written",
     # kinds of plugins
     "blaming", "fault_of", "label_of", "plugin_kinds", "title_of",
 ]  # fmt: skip
